@@ -1,0 +1,25 @@
+# Writes ${OUTPUT}, a header with the commit that ${SOURCE} stands at. Run at every build; touches the header only
+# when the commit changed, so that nothing is compiled again without need.
+set(commit "")
+find_program(git_program git)
+if(git_program)
+  execute_process(COMMAND ${git_program} -C ${SOURCE} rev-parse --short=12 HEAD
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    set(commit "")
+  else()
+    execute_process(COMMAND ${git_program} -C ${SOURCE} status --porcelain --untracked-files=no
+                    OUTPUT_VARIABLE changes ERROR_QUIET)
+    if(changes)
+      string(APPEND commit "-modified")
+    endif()
+  endif()
+endif()
+set(text "#pragma once\n#define RUNGS_BUILD_COMMIT \"${commit}\"\n")
+set(previous "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} previous)
+endif()
+if(NOT text STREQUAL previous)
+  file(WRITE ${OUTPUT} "${text}")
+endif()
