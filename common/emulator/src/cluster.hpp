@@ -1,0 +1,78 @@
+#pragma once
+/// @file cluster.hpp
+/// A resident cluster: blocks that run on the same worker, and the asynchronous work they have started.
+
+#include <rungs/emulator/tensor_map.hpp>
+
+#include "block.hpp"
+#include "residency.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace rungs::emulator {
+
+/// Work of TMA or of a tensor core that has been issued and has not taken effect.
+struct AsyncOperation {
+  enum class Kind : std::uint8_t { kTileCopy, kMultiplication };
+  Kind kind{};
+  Block* block = nullptr;  // that issued it
+  std::uint64_t stream = 0;  // operations of one stream keep their order
+
+  // kTileCopy
+  TensorMapFields map;
+  std::uint32_t id = 0;
+  std::uint32_t destination = 0;
+  std::uint32_t barrier = 0;
+  int x = 0;
+  int y = 0;
+  std::uint16_t cluster_mask = 0;
+  // kMultiplication
+  unsigned warp_group = 0;
+  std::uint64_t number = 0;
+
+  void* engine = nullptr;           // TSan: the identity under which it takes effect
+  std::unique_ptr<char> issue_token;  // TSan: what its issuer did before
+  Location where;
+};
+
+struct Cluster {
+  Launch* launch = nullptr;
+  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<Slot> slots;  // where the blocks count as resident
+  unsigned live = 0;        // threads that have not ended
+  std::uint64_t random = 1;
+
+  // cluster barrier
+  unsigned arrived = 0;
+  std::uint64_t generation = 0;
+  char token = 0;
+
+  std::vector<AsyncOperation> operations;
+  std::size_t first_operation = 0;
+  std::uint32_t operation_ids = 0;
+
+  [[nodiscard]] bool has_operations() const { return first_operation < operations.size(); }
+  std::uint64_t next_random() {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    return random;
+  }
+  void load(Launch& new_launch, std::uint64_t index);
+  [[nodiscard]] bool has_ready() const;
+  [[nodiscard]] bool has_spinning() const;
+  /// Makes polling threads runnable again.
+  void rearm();
+  /// Queues the operation, or carries it out at once (Async::kEarly).
+  void submit(AsyncOperation operation);
+  /// Carries out one operation: the oldest multiplication, else the oldest copy; or a random operation that no other
+  /// of its stream precedes.
+  void land_one(bool at_random);
+};
+
+/// tma.cpp
+void land_tile_copy(Cluster& cluster, const AsyncOperation& operation);
+
+}  // namespace rungs::emulator

@@ -1,0 +1,271 @@
+#include "wgmma.hpp"
+
+#include "report.hpp"
+#include "sanitizer.hpp"
+#include "wgmma_math.hpp"
+#include "wgmma_operand.hpp"
+#include "worker.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace rungs::emulator {
+namespace {
+
+constexpr unsigned kThreads = 128;
+constexpr int kRows = 64;
+constexpr int kDepth = 16;   // k of one multiplication
+constexpr int kMaxChain = 8;  // multiplications carried out together
+
+typedef float Float2 __attribute__((vector_size(8)));
+typedef float Float4 __attribute__((vector_size(16)));
+
+[[gnu::noinline]] void start_using_wgmma(Thread& thread, Location where) {
+  Block& block = thread.home();
+  if (thread.index() / kThreads >= block.thread_count / kThreads) {
+    fail(where, "wgmma needs four whole warps, the first's number a multiple of four",
+         "wgmma by thread %u, which is in no full warpgroup of a block of %u", thread.index(), block.thread_count);
+  }
+  if (block.warp_groups.empty()) block.warp_groups.resize(block.thread_count / kThreads);
+  block.shared.track();
+}
+
+inline WarpGroup& warp_group_of(Thread& thread, Location where) {
+  Block& block = thread.home();
+  const unsigned i = thread.index() / kThreads;
+  if (i >= block.warp_groups.size() || !block.shared.tracked()) start_using_wgmma(thread, where);
+  return block.warp_groups[i];
+}
+
+// Where the thread's d[0] and d[2] (neighbours) lie in column 0 or 1 of the tile.
+std::size_t fragment_start(unsigned t) {
+  const unsigned row = 16 * (t / 32) + t % 32 / 4;
+  return std::size_t{2} * (t % 4) * kRows + fragment_row(row);
+}
+
+// d[4j .. 4j+3] = (r, c), (r, c+1), (r+8, c), (r+8, c+1), columns c = 8 j + 2 (t % 4).
+void take_registers(float* tile, int n, unsigned t, float* d) {
+  float* at = tile + fragment_start(t);
+  for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
+    Float4 quad;
+    std::memcpy(&quad, d + 4 * j, sizeof(quad));
+    const Float4 columns = __builtin_shufflevector(quad, quad, 0, 2, 1, 3);
+    std::memcpy(at, &columns, 8);
+    std::memcpy(at + kRows, reinterpret_cast<const char*>(&columns) + 8, 8);
+  }
+}
+
+void give_registers(const float* tile, int n, unsigned t, float* d) {
+  const float* at = tile + fragment_start(t);
+  for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
+    Float4 columns;
+    std::memcpy(&columns, at, 8);
+    std::memcpy(reinterpret_cast<char*>(&columns) + 8, at + kRows, 8);
+    const Float4 quad = __builtin_shufflevector(columns, columns, 0, 2, 1, 3);
+    std::memcpy(d + 4 * j, &quad, sizeof(quad));
+  }
+}
+
+// What accumulator registers hold while they are in flight: a NaN that nobody computes.
+constexpr std::uint32_t kInFlight = 0x7fd1f11e;
+
+void poison_registers(float* d, int n) {
+  auto* bits = reinterpret_cast<std::uint32_t*>(d);
+  std::fill(bits, bits + n / 2, kInFlight);
+}
+
+bool still_poisoned(const float* d, int n) {
+  std::uint32_t difference = 0;
+  for (int i = 0; i < n / 2; i++) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, d + i, sizeof(bits));
+    difference |= bits ^ kInFlight;
+  }
+  return difference == 0;
+}
+
+AccumulatorTile& free_tile(WarpGroup& group, int n) {
+  AccumulatorTile* found = nullptr;
+  for (const auto& tile : group.tiles) {
+    if (tile->users == 0 && tile->in_flight == 0) found = tile.get();
+  }
+  if (found == nullptr) {
+    group.tiles.push_back(std::make_unique<AccumulatorTile>());
+    found = group.tiles.back().get();
+  }
+  found->n = n;
+  found->values.resize(static_cast<std::size_t>(n) * kRows);
+  return *found;
+}
+
+AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const float* d) {
+  for (const auto& tile : group.tiles) {
+    if (tile->registers[t] == d) return tile.get();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void WarpGroup::clear() {
+  queue.clear();
+  first = done = 0;
+  group_ends.clear();
+  waiting.clear();
+  std::fill(std::begin(posted), std::end(posted), 0);
+  std::fill(std::begin(groups), std::end(groups), 0);
+  fenced.reset();
+  for (const auto& tile : tiles) {
+    tile->in_flight = 0;
+    if (tile->users > 0) std::fill(std::begin(tile->registers), std::end(tile->registers), nullptr);
+    tile->users = 0;
+  }
+}
+
+void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
+  WarpGroup& group = block.warp_groups[group_index];
+  if (number < group.done) return;  // carried out with an earlier one
+  alignas(64) static thread_local float a[kMaxChain * kDepth * kRows];
+  alignas(64) static thread_local float b[256 * kMaxChain * kDepth];
+  constexpr std::size_t kPitch = kMaxChain * kDepth;
+
+  // The chain: multiplications on the same accumulators that all threads have posted.
+  Multiplication* head = &group.queue[number - group.first];
+  AccumulatorTile& tile = *head->tile;
+  if (!head->accumulate) std::fill(tile.values.begin(), tile.values.end(), 0.0f);
+  const bool alone = block.launch->options.async != Async::kLate;
+  int length = 0;
+  for (std::uint64_t i = number; i < group.first + group.queue.size() && length < kMaxChain; i++) {
+    Multiplication& next = group.queue[i - group.first];
+    if (next.posted < static_cast<int>(kThreads) || next.tile != &tile) break;
+    if (length > 0 && (alone || !next.accumulate)) break;
+    sanitizer::acquire(&next.token);
+    if (!load_a(block, next.descriptor_a, next.transpose_a, a + length * kDepth * kRows, next.where)) return;
+    if (!load_b(block, next.descriptor_b, next.transpose_b, next.n, b + length * kDepth, kPitch, next.where)) return;
+    length++;
+  }
+  multiply_tile(tile.values.data(), a, b, kPitch, tile.n, length * kDepth);
+  tile.in_flight -= length;
+  this_worker->counters.mma_flops += std::uint64_t{2} * kRows * static_cast<unsigned>(tile.n * length * kDepth);
+  group.done = number + static_cast<std::uint64_t>(length);
+  if (group.done == group.first + group.queue.size()) {
+    group.first = group.done;
+    group.queue.clear();
+  }
+  sanitizer::release(&group.token);
+  block.wake(group.waiting);
+}
+
+namespace model {
+
+void wgmma_fence(Location where) {
+  Thread& self = this_thread();
+  const sanitizer::Mute mute;
+  warp_group_of(self, where).fenced.set(self.index() % kThreads);
+}
+
+void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64_t descriptor_a,
+                std::uint64_t descriptor_b, bool accumulate, Location where) {
+  const sanitizer::Mute mute;
+  Thread& self = this_thread();
+  Block& block = self.home();
+  WarpGroup& group = warp_group_of(self, where);
+  const unsigned t = self.index() % kThreads;
+  if (n < 8 || n > 256 || n % 8 != 0) fail(where, "8 to 256, a multiple of 8", "wgmma with N = %d", n);
+
+  const std::uint64_t number = group.posted[t]++;
+  if (number == group.first + group.queue.size()) {
+    Multiplication& fresh = group.queue.emplace_back();
+    fresh = {descriptor_a, descriptor_b, n, transpose_a, transpose_b, accumulate, 0, nullptr, where, 0};
+  }
+  Multiplication& multiplication = group.queue[number - group.first];
+  if (multiplication.descriptor_a != descriptor_a || multiplication.descriptor_b != descriptor_b ||
+      multiplication.n != n || multiplication.accumulate != accumulate ||
+      multiplication.transpose_a != transpose_a || multiplication.transpose_b != transpose_b) {
+    fail(where, "descriptors must not depend on the thread or the warp",
+         "wgmma #%llu: the threads of the warpgroup disagree on descriptors, shape or accumulation",
+         static_cast<unsigned long long>(number));
+  }
+  AccumulatorTile* tile = tile_of(group, t, d);
+  if (tile == nullptr) {
+    if (!group.fenced.test(t)) {
+      fail(where, "wgmma_fence() before the first multiplication and after touching accumulators",
+           "wgmma on registers that were touched since the last wgmma.fence");
+    }
+    tile = multiplication.tile != nullptr ? multiplication.tile : &free_tile(group, n);
+    tile->registers[t] = d;
+    tile->users++;
+    if (accumulate) take_registers(tile->values.data(), n, t, d);
+    poison_registers(d, n);
+  }
+  tile->last[t] = number;
+  if (multiplication.tile == nullptr) {
+    multiplication.tile = tile;
+    tile->in_flight++;
+  }
+  if (multiplication.tile != tile || tile->n != n) {
+    fail(where, "one array of accumulators a chain", "wgmma #%llu: the threads of the warpgroup mix up accumulators",
+         static_cast<unsigned long long>(number));
+  }
+  sanitizer::release(&multiplication.token);
+  if (++multiplication.posted < static_cast<int>(kThreads)) return;
+  AsyncOperation operation;
+  operation.kind = AsyncOperation::Kind::kMultiplication;
+  operation.block = &block;
+  operation.warp_group = self.index() / kThreads;
+  operation.number = number;
+  operation.stream = block.rank * 8 + operation.warp_group;
+  operation.where = where;
+  block.cluster->submit(std::move(operation));
+}
+
+void wgmma_commit(Location where) {
+  const sanitizer::Mute mute;
+  Thread& self = this_thread();
+  WarpGroup& group = warp_group_of(self, where);
+  const unsigned t = self.index() % kThreads;
+  const std::uint64_t committed = group.groups[t]++;
+  if (committed == group.group_ends.size()) {
+    group.group_ends.push_back(group.posted[t]);
+  } else if (group.group_ends[committed] != group.posted[t]) {
+    fail(where, "all threads of the warpgroup must run the same multiplications",
+         "wgmma.commit_group: the threads of the warpgroup disagree on the group's multiplications");
+  }
+}
+
+void wgmma_wait(int pending, Location where) {
+  const sanitizer::Mute mute;
+  Thread& self = this_thread();
+  WarpGroup& group = warp_group_of(self, where);
+  const unsigned t = self.index() % kThreads;
+  std::uint64_t end = 0;
+  if (group.groups[t] > static_cast<std::uint64_t>(pending)) {
+    end = group.group_ends[group.groups[t] - static_cast<std::uint64_t>(pending) - 1];
+    while (group.done < end) {
+      group.waiting.set(self.index());
+      wait_for(self, WaitKind::kWgmma, end, 0, where);
+    }
+    sanitizer::acquire(&group.token);
+  }
+  // Registers come back by program order, not by what happens to be done: else late and early runs would differ.
+  bool all = true;
+  for (const auto& tile : group.tiles) {
+    if (tile->registers[t] == nullptr) continue;
+    if (tile->last[t] >= end) {
+      all = false;
+      continue;
+    }
+    if (!still_poisoned(tile->registers[t], tile->n)) {
+      fail(where, "writes to accumulators between wgmma and the wait that covers it",
+           "wgmma.wait_group: accumulator registers were written while a multiplication was in flight");
+    }
+    give_registers(tile->values.data(), tile->n, t, tile->registers[t]);
+    tile->registers[t] = nullptr;
+    tile->users--;
+  }
+  if (all) group.fenced.reset(t);
+}
+
+}  // namespace model
+}  // namespace rungs::emulator
