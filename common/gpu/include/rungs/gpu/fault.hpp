@@ -1,0 +1,25 @@
+#pragma once
+/// @file fault.hpp
+/// What a kernel that waited too long leaves behind. Kernels never trap: the record goes to
+/// host-mapped memory, an abort flag is set, and the host throws.
+
+#include <rungs/config.hpp>
+
+#include <cstdint>
+
+namespace rungs::gpu {
+
+/// One record in host-mapped memory, written once by the first thread that gives up.
+struct Fault {
+  std::uint32_t set;     ///< 0 none, 1 being written, 2 complete
+  std::uint32_t kernel;  ///< the stage's own number for the kernel
+  std::int32_t rank;     ///< who waited
+  std::int32_t peer;     ///< for whom
+  std::uint32_t slot;    ///< which flag, slot or step
+  std::uint32_t reserved;
+  std::uint64_t expected;  ///< value awaited
+  std::uint64_t seen;      ///< last value read
+};
+static_assert(sizeof(Fault) == 40);
+
+}  // namespace rungs::gpu

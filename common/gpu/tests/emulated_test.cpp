@@ -1,0 +1,140 @@
+// What only the emulated device has: its settings, its allocator, red zones, its own children.
+
+#include "emulated/range_allocator.hpp"
+#include "fixture.hpp"
+#include "kernels.hpp"
+
+#include <rungs/gpu/graph.hpp>
+#include <rungs/testing/ranks.hpp>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+namespace rungs::gpu::test {
+namespace {
+
+// Sets an environment variable for a scope.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(EmulatedSettings, AreCheckedAndUsed) {
+  {
+    const Setting setting("RUNGS_EMULATED_DEVICES", "eight");
+    const std::string error = error_of([] { (void)Device::count(); });
+    expect_contains(error, "InvalidArgument: ");
+    expect_contains(error, "RUNGS_EMULATED_DEVICES");
+    expect_contains(error, "eight");
+  }
+  // Devices that no other test opens: settings are read when a device is made.
+  const Setting devices("RUNGS_EMULATED_DEVICES", "32");
+  EXPECT_EQ(Device::count(), 32);
+  {
+    const Setting sms("RUNGS_EMULATED_SMS", "7");
+    const Setting memory("RUNGS_EMULATED_MEMORY_MIB", "3");
+    const Device device = Device::open(30);
+    EXPECT_EQ(device.info().sm_count, 7);
+    EXPECT_EQ(device.info().name, "emulated Hopper SM x7");
+    EXPECT_EQ(device.info().memory_bytes, std::size_t{3} << 20);
+    std::vector<Buffer<unsigned char>> buffers;
+    const std::string error = error_of([&] {
+      for (;;) buffers.emplace_back(device, 1'000'000);
+    });
+    EXPECT_EQ(buffers.size(), 3u);
+    expect_contains(error, "Cuda: emulated device 30: out of memory: 1000000 bytes asked for");
+    buffers.erase(buffers.begin());
+    EXPECT_EQ(error_of([&] { buffers.emplace_back(device, 1'000'000); }), "nothing");
+  }
+  const Setting workers("RUNGS_EMULATOR_WORKERS", "0");
+  expect_contains(error_of([] { (void)Device::open(31); }), "RUNGS_EMULATOR_WORKERS");
+}
+
+// Against a byte map: ranges never overlap, are aligned, lie inside, and everything can be had again.
+TEST(RangeAllocator, RandomOrder) {
+  constexpr std::size_t kAlignment = 16;
+  constexpr std::size_t kCapacity = 1024;
+  detail::RangeAllocator ranges(kCapacity + 5, kAlignment);
+  std::mt19937 random(7);
+  std::vector<int> owner(kCapacity, 0);
+  std::map<int, std::size_t> held;  // id → offset
+  for (int id = 1; id <= 5000; ++id) {
+    if (random() % 2 == 0) {
+      const std::size_t size = random() % 200;
+      const auto range = ranges.allocate(size);
+      if (!range) {
+        EXPECT_LT(ranges.largest_free(), std::max<std::size_t>(size, 1) + kAlignment - 1);
+        continue;
+      }
+      ASSERT_EQ(range->offset % kAlignment, 0u);
+      ASSERT_GE(range->size, std::max<std::size_t>(size, 1));
+      ASSERT_LE(range->offset + range->size, kCapacity);
+      for (std::size_t i = 0; i < range->size; ++i) {
+        ASSERT_EQ(owner[range->offset + i], 0);
+        owner[range->offset + i] = id;
+      }
+      ASSERT_EQ(ranges.find(range->offset + range->size - 1)->offset, range->offset);
+      held[id] = range->offset;
+    } else if (!held.empty()) {
+      const auto victim = std::next(held.begin(), static_cast<long>(random() % held.size()));
+      EXPECT_FALSE(ranges.release(victim->second + 1).has_value());
+      const auto range = ranges.release(victim->second);
+      ASSERT_TRUE(range.has_value());
+      for (std::size_t i = 0; i < range->size; ++i) {
+        ASSERT_EQ(owner[range->offset + i], victim->first);
+        owner[range->offset + i] = 0;
+      }
+      held.erase(victim);
+    }
+  }
+  for (const auto& [id, offset] : held) ASSERT_TRUE(ranges.release(offset).has_value());
+  EXPECT_EQ(ranges.used(), 0u);
+  EXPECT_EQ(ranges.largest_free(), kCapacity);
+  EXPECT_FALSE(ranges.find(0).has_value());
+}
+
+class EmulatedTest : public GpuTest {};
+
+#if defined(RUNGS_SANITIZE_ADDRESS)
+TEST_F(EmulatedTest, RedZonesAreWatched) {
+  Buffer<std::uint32_t> buffer = words(3);
+  volatile std::uint32_t* const data = buffer.data();
+  EXPECT_DEATH(data[3] = 1, "use-after-poison");
+  EXPECT_DEATH(data[-1] = 1, "use-after-poison");
+  buffer.reset();
+  EXPECT_DEATH(data[0] = 1, "use-after-poison");
+}
+#endif
+
+#if !defined(RUNGS_SANITIZE_THREAD)  // ThreadSanitizer allows no threads after a fork() of several
+TEST_F(EmulatedTest, ForkedChildHasItsOwnDevices) {
+  const Stream stream(device());
+  Buffer<std::uint32_t> data = words_of({1});
+  launch_affine(stream, data.data(), 1, {1, 1, {}});
+  stream.synchronize();
+  const auto outcomes = rungs::testing::run_processes(2, [&](int rank) {
+    const std::string error = error_of([&] { launch_empty(stream); });
+    if (error.find("was made before fork()") == std::string::npos) {
+      throw std::runtime_error("the parent's stream was taken: " + error);
+    }
+    const Device own = Device::open(0);
+    Buffer<std::uint32_t> mine(own, 1);
+    const std::uint32_t start = static_cast<std::uint32_t>(rank) * 10;
+    mine.upload(Words{start});
+    launch_affine(nullptr, mine.data(), 1, {2, 1, {}});
+    if (mine.download() != Words{2 * start + 1}) throw std::runtime_error("wrong result");
+  });
+  EXPECT_EQ(rungs::testing::failures(outcomes), "");
+  EXPECT_EQ(data.download(), Words{2});
+}
+#endif
+
+}  // namespace
+}  // namespace rungs::gpu::test
