@@ -1,0 +1,52 @@
+#pragma once
+/// @file check.hpp
+/// Runs one rung on one product and judges every element.
+
+#include <rungs/core/error.hpp>
+#include <rungs/gemm/gemm.hpp>
+#include <rungs/gpu/device.hpp>
+#include <rungs/gpu/stream.hpp>
+#include <rungs/ladder/rung.hpp>
+
+#include "catalog/gemm_problem.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rungs::gemm {
+
+/// Empty, or the first element that is wrong or should not have been written.
+inline std::string judge(GemmProblem& problem) {
+  const std::vector<float> got = problem.output();
+  const ladder::Reference want = problem.reference();
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    const std::size_t element = want.positions.empty() ? i : want.positions[i];
+    const double error = std::abs(static_cast<double>(got[element]) - want.values[i]);
+    const double bound = problem.bound(element);
+    if (error <= bound) continue;  // NaN is not <= anything
+    return concat(problem.describe(element), ": got ", got[element], ", want ", want.values[i],
+                  ", error ", error, ", allowed ", bound);
+  }
+  return problem.stray_write();
+}
+
+/// Runs `rung` on a product made from `shape` and judges it. A rung that does not support it is an
+/// error.
+inline std::string check(const ladder::Rung<Args>& rung, const GemmShape& shape,
+                         const gpu::Device& device, std::uint64_t seed = 1) {
+  const ladder::Machine machine{&device, 1};
+  GemmProblem problem(shape, device, seed);
+  const ladder::Support support = rung.supports(problem.args(), machine);
+  if (!support.ok)
+    return concat(rung.name, " does not support ", to_string(shape), ": ", support.reason);
+  const auto prepared = rung.prepare(problem.args(), machine);
+  problem.reset();
+  (*prepared)(nullptr);
+  gpu::synchronize(nullptr);
+  const std::string verdict = judge(problem);
+  return verdict.empty() ? verdict : concat(rung.name, ": ", verdict);
+}
+
+}  // namespace rungs::gemm
