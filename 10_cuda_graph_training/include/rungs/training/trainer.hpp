@@ -1,0 +1,121 @@
+#pragma once
+/// @file trainer.hpp A byte-level GPT with mixture-of-experts layers, trained on text by one rank:
+/// forward, a VJP a layer, clip and AdamW, either launched kernel by kernel or captured whole in
+/// one graph.
+
+#include <rungs/config.hpp>
+#include <rungs/gpu/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rungs::training {
+
+/// Shape of the model. Vocabulary: the 256 byte values.
+struct ModelConfig {
+  int layers = 2;
+  int width = 128;  ///< d, a multiple of heads and of 64
+  int heads = 4;
+  int experts = 4;
+  int top_k = 2;
+  int hidden = 512;        ///< of one expert
+  int context = 64;        ///< bytes of a sequence
+  std::uint64_t seed = 1;  ///< of the initial weights
+};
+
+struct TrainConfig {
+  int batch = 8;  ///< sequences a step
+  int steps = 250;
+  int warmup_steps = 10;  ///< linear, then cosine to 10 % of lr
+  float lr = 4e-3f;
+  float weight_decay = 0.1f;
+  float clip = 1.0f;            ///< bound of the global gradient norm
+  float aux_weight = 0.01f;     ///< of the router's load-balance loss
+  std::uint64_t data_seed = 1;  ///< of the batches' positions
+
+  /// What the tour trains with: the defaults.
+  static TrainConfig tour() { return {}; }
+  /// What `--quick` trains with: the same schedule in fewer steps.
+  static TrainConfig quick();
+};
+
+/// Text as training and held-out bytes, and what a table of frequencies could predict of it.
+struct Corpus {
+  std::string name;
+  std::vector<std::uint8_t> train;
+  std::vector<std::uint8_t> held_out;  ///< the last tenth
+  double unigram_entropy = 0;          ///< nats a byte, of the whole text
+  double bigram_entropy = 0;  ///< nats a byte, of the next byte given the last, of the whole text
+
+  /// @throws Error kSystem if the file cannot be read; kInvalidArgument if it is too short for one
+  ///         sequence of `context` bytes in the held-out part (the text says how many bytes are
+  ///         needed)
+  static Corpus load(const std::string& path, int context);
+};
+
+enum class Mode {
+  kEager,  ///< every kernel launched by the host, step by step
+  kGraph,  ///< the whole step captured at its first use, then replayed
+};
+
+/// Numbers of one step, read after it.
+struct StepResult {
+  double loss = 0;       ///< mean cross-entropy of the batch, nats a byte
+  double aux_loss = 0;   ///< load-balance loss (1 is balanced), mean over layers
+  double grad_norm = 0;  ///< before clipping
+};
+
+/// Wall time of one part of a step.
+struct PartTime {
+  std::string part;  ///< "experts forward"
+  double seconds = 0;
+  int calls = 0;
+};
+
+class Trainer {
+ public:
+  /// @throws Error kInvalidArgument naming the field that is wrong; kUnsupported if the device
+  /// cannot run it
+  Trainer(const ModelConfig& model, const TrainConfig& train, Corpus corpus,
+          const gpu::Device& device);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+
+  /// One optimizer step on the next batch. Both modes give the same bits and can be mixed.
+  /// @throws Error kInternal "loss is not finite at step N" without having hidden it
+  StepResult step(Mode mode);
+  /// One optimizer step as step(Mode::kEager), waiting after every part: where a step's time goes.
+  /// Same bits.
+  std::vector<PartTime> profile_step();
+  /// Mean loss over `batches` fixed batches of the held-out text (0: all of it), nats a byte.
+  double evaluate(int batches);
+  [[nodiscard]] int steps_done() const noexcept;
+  [[nodiscard]] std::size_t parameter_count() const noexcept;
+  /// Launches in the captured step; 0 before the first kGraph step.
+  [[nodiscard]] std::size_t graph_nodes() const noexcept;
+  [[nodiscard]] const Corpus& corpus() const noexcept;
+  [[nodiscard]] const ModelConfig& model() const noexcept;
+
+  /// Writes weights, moments, step and configuration, atomically (a crash leaves the last one
+  /// whole).
+  /// @throws Error kSystem naming the path
+  void save(const std::string& directory) const;
+  /// Continues from save(): the next step gives the bits it would have given without the
+  /// interruption.
+  /// @throws Error kInvalidArgument naming the first field of the configuration that differs, or
+  /// what is damaged
+  void resume(const std::string& directory);
+  /// All parameters, fp32, in the order of the checkpoint: for tests of bit equality.
+  [[nodiscard]] std::vector<float> parameters() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rungs::training

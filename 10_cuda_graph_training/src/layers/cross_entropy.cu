@@ -1,0 +1,50 @@
+// Softmax cross-entropy and its VJP, a thread a row.
+//
+// What:   loss = log Σ exp(z) − z[target]; d_logits = (softmax(z) − onehot(target)) / rows.
+// Layout: logits fp32 row-major; d_logits bf16, because the next to read it are two GEMMs.
+// Cost:   4·classes bytes read (three times, twice from cache), 2·classes written, 2·classes
+//         exponentials a row.
+
+#include "layers/cross_entropy.hpp"
+
+#include "detail/lanes_device.hpp"
+
+#include <cmath>
+
+namespace rungs::training::layers {
+namespace {
+
+RUNGS_KERNEL(kRowThreads) cross_entropy_kernel(CrossEntropy a) {
+  const float inverse_rows = 1.0f / static_cast<float>(a.rows);
+  for (int row = first_index(); row < a.rows; row += index_step()) {
+    const float* z = a.logits + static_cast<std::int64_t>(row) * a.classes;
+    const int target = a.targets[row];
+    // 1. Subtract the largest, so that no exponential overflows. A NaN must reach the loss: fmaxf
+    // drops it, the
+    //    sum below does not.
+    float largest = z[0];
+    for (int c = 1; c < a.classes; ++c) largest = z[c] > largest ? z[c] : largest;
+    LaneSums sum;
+    for (int c = 0; c < a.classes; c += kLanes)
+      for (int l = 0; l < kLanes; ++l) sum.lane[l] += expf(z[c + l] - largest);
+    const float total = sum.total();
+    a.loss[row] = logf(total) + largest - z[target];
+    if (a.d_logits == nullptr) continue;
+    // 2. Probabilities minus the truth.
+    bf16* d = a.d_logits + static_cast<std::int64_t>(row) * a.classes;
+    const float inverse = inverse_rows / total;
+    for (int c = 0; c < a.classes; ++c) {
+      const float probability = expf(z[c] - largest) * inverse;
+      d[c] = to_bf16(c == target ? probability - inverse_rows : probability);
+    }
+  }
+}
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& args, const Queue& queue) {
+  gpu::launch("cross_entropy", row_grid(queue, args.rows), queue.stream, cross_entropy_kernel,
+              args);
+}
+
+}  // namespace rungs::training::layers
