@@ -1,0 +1,78 @@
+#include "stages.hpp"
+
+#include <fmt/format.h>
+#include <rungs/attention/catalog.hpp>
+#include <rungs/core/error.hpp>
+#include <rungs/core/suggest.hpp>
+#include <rungs/gemm/catalog.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+namespace rungs::cli {
+namespace {
+
+/// Whether `word` names the stage: its number, with or without the zero, its folder, or a word of
+/// the folder.
+bool names_stage(const Stage& stage, std::string_view word) {
+  if (word == stage.folder || word == std::to_string(stage.number) ||
+      word == stage.folder.substr(0, 2)) {
+    return true;
+  }
+  for (std::size_t begin = 3; begin < stage.folder.size();) {
+    const std::size_t end = std::min(stage.folder.find('_', begin), stage.folder.size());
+    if (word == stage.folder.substr(begin, end - begin)) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<ladder::Operation> all_operations() {
+  // Explicit, because static linking would drop catalogs that register themselves.
+  std::vector<ladder::Operation> all;
+  for (auto catalog : {&gemm::operations, &attention::operations}) {
+    auto operations = catalog();
+    std::move(operations.begin(), operations.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::vector<ladder::Operation> find_operations(const std::string& word) {
+  std::vector<ladder::Operation> all = all_operations();
+  if (word.empty()) return all;
+  const auto stage = std::find_if(kStages.begin(), kStages.end(), [&](const Stage& candidate) {
+    return names_stage(candidate, word);
+  });
+  std::vector<ladder::Operation> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const ladder::Operation& operation) {
+                 return operation.name == word ||
+                        (stage != kStages.end() && operation.stage == stage->folder);
+               });
+  if (!found.empty()) return found;
+  if (stage != kStages.end()) {
+    RUNGS_REQUIRE(!stage->today.empty(), "stage ", stage->folder,
+                  " is still to come: it has no operation to run");
+    RUNGS_THROW(kInvalidArgument, "stage ", stage->folder,
+                " has no ladder: run it with 'rungs train'");
+  }
+  std::vector<std::string> candidates;
+  for (const ladder::Operation& operation : all) candidates.push_back(operation.name);
+  for (const Stage& candidate : kStages) candidates.emplace_back(candidate.folder);
+  const std::string nearest = did_you_mean(word, candidates);
+  RUNGS_THROW(kInvalidArgument, "no stage or operation is called '", word, "'",
+              nearest.empty() ? "." : nearest, " 'rungs list' shows all");
+}
+
+std::string stages_to_come() {
+  std::string numbers;
+  for (const Stage& stage : kStages) {
+    if (!stage.today.empty()) continue;
+    numbers += fmt::format("{}{:02}", numbers.empty() ? "" : ", ", stage.number);
+  }
+  return numbers;
+}
+
+}  // namespace rungs::cli

@@ -1,0 +1,44 @@
+#pragma once
+/// @file training_run.hpp
+/// Training with something to look at: shared by `tour` and `train`.
+
+#include "report.hpp"
+
+#include <rungs/training/trainer.hpp>
+
+#include <string>
+
+namespace rungs::cli {
+
+struct TrainingPlan {
+  int steps = 250;  ///< train until this many steps are done, earlier ones of a checkpoint included
+  training::Mode mode = training::Mode::kGraph;
+  int evaluate_every = 50;   ///< steps between looks at the held-out text; 0: only at the end
+  int evaluate_batches = 8;  ///< of such a look; the last one reads all of it
+  std::string checkpoint;    ///< folder; empty: nothing is saved
+  int checkpoint_every = 0;  ///< 0: only at the end and when interrupted
+};
+
+struct TrainingOutcome {
+  int steps_done = 0;
+  double train_loss = 0;        ///< mean of the last steps, up to ten; nats a byte
+  double held_out_loss = 0;     ///< over the whole held-out text; nats a byte
+  double bytes_per_second = 0;  ///< of training, without the looks at the held-out text
+  int signal = 0;               ///< that ended it early, or 0; then held_out_loss is not set
+};
+
+/// Says what the text and the model are.
+void introduce(const training::Trainer& trainer, const training::TrainConfig& config);
+
+/// Steps with a progress bar, then a table of the losses on the way. Saves as planned. Stops after
+/// the step in which SIGINT or SIGTERM arrived, saved if there is a folder.
+TrainingOutcome run_training(training::Trainer& trainer, const training::TrainConfig& config,
+                             const TrainingPlan& plan);
+
+/// Adds rows: losses, entropies and speed.
+/// @param checked whether the losses were held against a criterion and met it
+void add_training_rows(Report& report, const training::Trainer& trainer,
+                       const training::TrainConfig& config, const TrainingPlan& plan,
+                       const TrainingOutcome& outcome, bool checked);
+
+}  // namespace rungs::cli

@@ -1,0 +1,54 @@
+// `rungs tour` in the smallest form: it must say honestly what it did not decide.
+#include "program.hpp"
+
+#include <gtest/gtest.h>
+#include <rungs/ladder/results.hpp>
+
+namespace rungs::cli {
+namespace {
+
+TEST(Tour, FewStepsChecksEverythingButLeavesTheLossUndecided) {
+  const Folder folder;
+  const std::string json = folder.file("rows.json");
+  const Ended ended = run({"tour", "--quick", "--steps", "2", "--json", json});
+  ASSERT_EQ(ended.status, 0) << ended.out << ended.err;
+  EXPECT_TRUE(contains(ended.out, {"This machine", "still to come", "checks passed, 0 failed",
+                                   "1 not decided", "is judged after"}));
+  EXPECT_TRUE(lacks(ended.out, "\x1b"));
+
+  int checked = 0;
+  bool equal = false;
+  bool held_out = false;
+  for (const ladder::Row& row : ladder::from_json(read_file(json))) {
+    if (row.metric == "checked") {
+      ++checked;
+      EXPECT_TRUE(row.checked) << row.operation << " " << row.rung << " " << row.case_name;
+    }
+    if (row.metric == "equal_to_eager") equal = row.checked && row.value == 1;
+    if (row.metric == "held_out_loss") {
+      held_out = true;
+      EXPECT_FALSE(row.checked) << "two steps cannot have met the criterion";
+    }
+  }
+  EXPECT_GE(checked, 5) << "every rung of every ladder has a row";
+  EXPECT_TRUE(equal);
+  EXPECT_TRUE(held_out);
+}
+
+TEST(Tour, MissingBookIsNamedWithTheWayOut) {
+  const Folder folder;
+  const Ended ended = run({"tour", "--quick", "--steps", "1"}, {"RUNGS_DATA=" + folder.file("")});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_TRUE(contains(ended.err, {"pride_and_prejudice.txt", "RUNGS_DATA"}));
+}
+
+TEST(Tour, UnwritableJsonIsFoundFirst) {
+  const Folder folder;
+  const Ended ended = run({"tour", "--json", folder.file("no/rows.json")});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_TRUE(contains(ended.err, {"no/rows.json"}));
+  EXPECT_EQ(ended.out, "");
+}
+
+}  // namespace
+}  // namespace rungs::cli

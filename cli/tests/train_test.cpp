@@ -1,0 +1,159 @@
+// `rungs train` on a text of a few kilobytes: progress, checkpoints, interruption, and every bad
+// input.
+#include "program.hpp"
+
+#include <gtest/gtest.h>
+#include <rungs/ladder/results.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+namespace rungs::cli {
+namespace {
+
+std::string small_text() {
+  std::string text;
+  for (int i = 0; i < 200; ++i)
+    text += "one rung above another, " + std::to_string(i * i % 97) + " times.\n";
+  return text;
+}
+
+/// The smallest model, on `data`, with `more` options.
+std::vector<std::string> train(const std::string& data, const std::vector<std::string>& more) {
+  std::vector<std::string> words{
+      "train", "--data",  data, "--layers", "1",  "--width",   "64", "--heads", "2", "--experts",
+      "2",     "--top-k", "1",  "--hidden", "64", "--context", "16", "--batch", "2"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+bool anything_in(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder, ignored) && !std::filesystem::is_empty(folder, ignored);
+}
+
+double value_of(const std::vector<ladder::Row>& rows, const std::string& metric) {
+  for (const ladder::Row& row : rows) {
+    if (row.metric == metric) return row.value;
+  }
+  ADD_FAILURE() << "no row with metric " << metric;
+  return 0;
+}
+
+class Train : public ::testing::Test {
+ protected:
+  Train() { write_file(text_, small_text()); }
+  Folder folder_;
+  const std::string text_ = folder_.file("text.txt");
+  const std::string saved_ = folder_.file("saved");
+};
+
+TEST_F(Train, TrainsSavesAndWritesRows) {
+  const std::string json = folder_.file("rows.json");
+  const Ended ended = run(train(
+      text_, {"--steps", "4", "--checkpoint", saved_, "--evaluate-every", "2", "--json", json}));
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_TRUE(contains(ended.out, {"held-out loss", "bigram", "saved in " + saved_}));
+  EXPECT_TRUE(lacks(ended.out, "\x1b"));
+  EXPECT_TRUE(anything_in(saved_));
+  const auto rows = ladder::from_json(read_file(json));
+  EXPECT_GT(value_of(rows, "held_out_loss"), 0);
+  EXPECT_LT(value_of(rows, "held_out_loss"), 7);
+  EXPECT_GT(value_of(rows, "unigram_entropy"), value_of(rows, "bigram_entropy"));
+  EXPECT_GT(value_of(rows, "tokens_per_second"), 0);
+}
+
+TEST_F(Train, ResumedRunEndsWhereAnUninterruptedOneDoes) {
+  const std::string whole = folder_.file("whole.json");
+  const std::string halves = folder_.file("halves.json");
+  ASSERT_EQ(run(train(text_, {"--steps", "6", "--no-checkpoint", "--json", whole})).status, 0);
+  // The schedule of the learning rate spans all steps, so the first half is the same run,
+  // interrupted.
+  Program first(train(text_, {"--steps", "6", "--checkpoint", saved_, "--checkpoint-every", "1"}));
+  while (first.running() && !anything_in(saved_))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  first.send(SIGINT);
+  const int status = first.wait().status;
+  ASSERT_TRUE(status == 130 || status == 0) << status;  // it may have done all steps by then
+  const Ended second = run(train(text_, {"--steps", "6", "--resume", saved_, "--json", halves}));
+  ASSERT_EQ(second.status, 0) << second.err;
+  EXPECT_TRUE(contains(second.out, {"continued from " + saved_}));
+  EXPECT_EQ(value_of(ladder::from_json(read_file(whole)), "held_out_loss"),
+            value_of(ladder::from_json(read_file(halves)), "held_out_loss"));
+}
+
+TEST_F(Train, InterruptFinishesTheStepSavesAndExits130) {
+  Program program(
+      train(text_, {"--steps", "1000000", "--checkpoint", saved_, "--checkpoint-every", "1"}));
+  while (program.running() && !anything_in(saved_))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(program.running()) << program.wait().err;
+  program.send(SIGINT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 130) << ended.err;
+  EXPECT_TRUE(contains(ended.out, {"interrupted", "saved in " + saved_, "--resume " + saved_}));
+  EXPECT_TRUE(anything_in(saved_));
+}
+
+TEST_F(Train, BothModesEndInTheSameBits) {
+  double loss[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::string json = folder_.file("mode.json");
+    const Ended ended = run(train(text_, {"--steps", "3", "--no-checkpoint", "--mode",
+                                          i == 0 ? "eager" : "graph", "--json", json}));
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    loss[i] = value_of(ladder::from_json(read_file(json)), "held_out_loss");
+  }
+  EXPECT_EQ(loss[0], loss[1]);
+}
+
+void expect_error(const Ended& ended, const std::string& what) {
+  EXPECT_EQ(ended.status, 1) << ended.out << ended.err;
+  EXPECT_EQ(ended.err.rfind("rungs: ", 0), 0u) << ended.err;
+  EXPECT_TRUE(contains(ended.err, {what}));
+  EXPECT_TRUE(lacks(ended.err, "bug"));
+  EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+}
+
+TEST_F(Train, BadTextsAreOneClearError) {
+  const std::string missing = folder_.file("missing.txt");
+  expect_error(run(train(missing, {"--no-checkpoint"})), missing);
+  const std::string empty = folder_.file("empty.txt");
+  write_file(empty, "");
+  expect_error(run(train(empty, {"--no-checkpoint"})), empty);
+  const std::string tiny = folder_.file("tiny.txt");
+  write_file(tiny, "too short");
+  expect_error(run(train(tiny, {"--no-checkpoint"})), tiny);
+  const std::string binary = folder_.file("binary.dat");
+  write_file(binary, small_text() + std::string(3, '\0') + small_text());
+  expect_error(run(train(binary, {"--no-checkpoint"})), "is zero");
+  EXPECT_EQ(run(train(binary, {"--no-checkpoint", "--any-bytes", "--steps", "1"})).status, 0);
+  expect_error(run(train(folder_.file("."), {"--no-checkpoint"})), folder_.file("."));
+}
+
+TEST_F(Train, BadCheckpointsAreOneClearError) {
+  expect_error(run(train(text_, {"--steps", "2", "--resume", folder_.file("nowhere")})), "nowhere");
+  ASSERT_EQ(run(train(text_, {"--steps", "1", "--checkpoint", saved_})).status, 0);
+  const Ended other = run(train(text_, {"--steps", "2", "--resume", saved_, "--seed", "2"}));
+  expect_error(other, "seed");
+}
+
+TEST_F(Train, UnwritableTargetsAreFoundBeforeTraining) {
+  expect_error(run(train(text_, {"--json", folder_.file("no/such/folder.json")})), "folder.json");
+  expect_error(run(train(text_, {"--json", folder_.file(".")})), "folder");
+  expect_error(run(train(text_, {"--checkpoint", text_})), text_);
+}
+
+TEST_F(Train, ImpossibleModelIsNamed) {
+  expect_error(
+      run({"train", "--data", text_, "--context", "16", "--width", "100", "--no-checkpoint"}),
+      "width");
+  expect_error(run({"train", "--data", text_, "--experts", "2", "--top-k", "3", "--no-checkpoint"}),
+               "top_k");
+}
+
+}  // namespace
+}  // namespace rungs::cli
