@@ -1,17 +1,21 @@
 #pragma once
 /// @file check.hpp
-/// Runs one rung on one product and judges every element.
+/// Runs one rung on one product and judges every element; what tests that need a device derive from.
 
 #include <rungs/core/error.hpp>
 #include <rungs/gemm/gemm.hpp>
 #include <rungs/gpu/device.hpp>
 #include <rungs/gpu/stream.hpp>
 #include <rungs/ladder/rung.hpp>
+#include <rungs/testing/gpu_test.hpp>
 
 #include "catalog/gemm_problem.hpp"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,5 +52,30 @@ inline std::string check(const ladder::Rung<Args>& rung, const GemmShape& shape,
   const std::string verdict = judge(problem);
   return verdict.empty() ? verdict : concat(rung.name, ": ", verdict);
 }
+
+/// Opens device 0 for `Base`, a GoogleTest fixture, or skips with the reason why there is none.
+template <class Base>
+class OnDevice : public Base {
+ protected:
+  void SetUp() override {
+    RUNGS_NEEDS_DEVICE();
+    device_ = gpu::Device::open(0);
+  }
+  /// For fixtures of one rung: skips when this GPU cannot run it at all.
+  void needs_rung(const ladder::Rung<Args>& rung) {
+    OnDevice::SetUp();
+    if (!device_) return;
+    GemmShape smallest;
+    smallest.m = smallest.n = smallest.k = 8;
+    GemmProblem problem(smallest, *device_, 1);
+    const ladder::Support support = rung.supports(problem.args(), ladder::Machine{&*device_, 1});
+    if (!support.ok) GTEST_SKIP() << rung.name << ": " << support.reason;
+  }
+  [[nodiscard]] const gpu::Device& device() const { return *device_; }
+  [[nodiscard]] bool has_device() const { return device_.has_value(); }
+
+ private:
+  std::optional<gpu::Device> device_;
+};
 
 }  // namespace rungs::gemm

@@ -15,10 +15,10 @@
 namespace rungs::gemm {
 namespace {
 
-class Counts : public ::testing::TestWithParam<std::size_t> {
+class Counts : public OnDevice<::testing::TestWithParam<std::size_t>> {
  protected:
+  void SetUp() override { needs_rung(rung()); }
   const ladder::Rung<Args>& rung() const { return kLadder[GetParam()]; }
-  const gpu::Device device_ = gpu::Device::open(0);
 };
 
 GemmShape sized(int m, int n, int k) {
@@ -38,7 +38,7 @@ TEST_P(Counts, RowsPastTheCountAreNeitherUsedNorWritten) {
       shape.valid_rows = rows;
       shape.beta = rows % 2 == 0 ? 0.0f : 0.5f;
       shape.c_dtype = rows % 3 == 0 ? DType::kBf16 : DType::kF32;
-      EXPECT_EQ(check(rung(), shape, device_), "");
+      EXPECT_EQ(check(rung(), shape, device()), "");
     }
   }
 }
@@ -51,7 +51,7 @@ TEST_P(Counts, DepthPastTheCountIsNotSummed) {
       shape.b_n_major = mn_major;
       shape.valid_depth = depth;
       shape.beta = depth % 2 == 0 ? 1.0f : 0.0f;
-      EXPECT_EQ(check(rung(), shape, device_), "");
+      EXPECT_EQ(check(rung(), shape, device()), "");
     }
   }
 }
@@ -60,17 +60,17 @@ TEST_P(Counts, BothAtOnce) {
   GemmShape shape = sized(300, 260, 256);
   shape.valid_rows = 131;
   shape.valid_depth = 192;
-  EXPECT_EQ(check(rung(), shape, device_), "");
+  EXPECT_EQ(check(rung(), shape, device()), "");
 }
 
 TEST_P(Counts, ACapturedProductFollowsThem) {
-  const ladder::Machine machine{&device_, 1};
+  const ladder::Machine machine{&device(), 1};
   GemmShape shape = sized(260, 132, 320);
   shape.valid_rows = 260;
   shape.valid_depth = 320;
-  GemmProblem problem(shape, device_, 3);
+  GemmProblem problem(shape, device(), 3);
   const auto prepared = rung().prepare(problem.args(), machine);
-  const gpu::Stream stream(device_);
+  const gpu::Stream stream(device());
   const gpu::Graph graph = gpu::Graph::capture(stream, [&] { (*prepared)(stream); });
   EXPECT_EQ(graph.node_count(), 1u);
   const std::array<std::array<int, 2>, 5> counts{

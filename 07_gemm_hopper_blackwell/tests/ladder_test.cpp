@@ -43,8 +43,9 @@ constexpr std::array<Size, 18> kSizes{{{0, 5, 7},
                                        {256, 512, 64},
                                        {300, 700, 392}}};
 
-class Ladder : public ::testing::TestWithParam<std::tuple<std::size_t, bool, bool>> {
+class Ladder : public OnDevice<::testing::TestWithParam<std::tuple<std::size_t, bool, bool>>> {
  protected:
+  void SetUp() override { needs_rung(rung()); }
   const ladder::Rung<Args>& rung() const { return kLadder[std::get<0>(GetParam())]; }
   GemmShape shape(const Size& size) const {
     GemmShape shape;
@@ -55,18 +56,17 @@ class Ladder : public ::testing::TestWithParam<std::tuple<std::size_t, bool, boo
     shape.b_n_major = std::get<2>(GetParam());
     return shape;
   }
-  const gpu::Device device_ = gpu::Device::open(0);
 };
 
 TEST_P(Ladder, StaysInsideItsErrorBound) {
-  for (const Size& size : kSizes) EXPECT_EQ(check(rung(), shape(size), device_), "");
+  for (const Size& size : kSizes) EXPECT_EQ(check(rung(), shape(size), device()), "");
 }
 
 TEST_P(Ladder, IsExactOnSmallIntegers) {
   for (const Size& size : kSizes) {
     GemmShape integers = shape(size);
     integers.integers = true;
-    EXPECT_EQ(check(rung(), integers, device_), "");
+    EXPECT_EQ(check(rung(), integers, device()), "");
   }
 }
 
@@ -82,7 +82,7 @@ TEST_P(Ladder, HonoursBetaOutputTypeAndStrides) {
       strided.c_dtype = turn % 2 == 0 ? DType::kBf16 : DType::kF32;
       strided.c_pad = static_cast<int>(turn % 4);  // 0, odd (no pair is aligned), even, odd
       strided.ab_pad = turn % 3 == 0 ? 8 : 0;
-      EXPECT_EQ(check(rung(), strided, device_), "");
+      EXPECT_EQ(check(rung(), strided, device()), "");
       ++turn;
     }
     ++turn;  // the other pairing of beta and type for the next size
@@ -90,8 +90,8 @@ TEST_P(Ladder, HonoursBetaOutputTypeAndStrides) {
 }
 
 TEST_P(Ladder, GivesTheSameBitsTwice) {
-  const ladder::Machine machine{&device_, 1};
-  GemmProblem problem(shape({200, 260, 330}), device_, 5);
+  const ladder::Machine machine{&device(), 1};
+  GemmProblem problem(shape({200, 260, 330}), device(), 5);
   const auto prepared = rung().prepare(problem.args(), machine);
   std::vector<std::vector<float>> outputs;
   for (int run = 0; run < 2; ++run) {

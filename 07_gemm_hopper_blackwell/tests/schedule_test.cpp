@@ -39,9 +39,13 @@ TEST(TileChoice, CountsTilesOfRaggedEdges) {
   EXPECT_EQ(tile_count({64, 64}, 1, 65), 2);
 }
 
+class Schedule : public OnDevice<::testing::Test> {
+ protected:
+  void SetUp() override { needs_rung(kLadder[2]); }
+};
+
 /// Eight products that between them choose every tile shape, wrap the ring and end ragged.
-TEST(Schedule, Subject) {
-  const gpu::Device device = gpu::Device::open(0);
+TEST_F(Schedule, Subject) {
   const std::array<std::array<int, 3>, 4> sizes{
       {{64, 64, 64}, {130, 257, 392}, {257, 260, 130}, {300, 700, 200}}};
   bool transpose = false;
@@ -54,7 +58,7 @@ TEST(Schedule, Subject) {
       shape.a_m_major = mn_major;
       shape.b_n_major = mn_major != transpose;
       shape.c_dtype = transpose ? DType::kBf16 : DType::kF32;
-      EXPECT_EQ(check(kLadder[2], shape, device), "");
+      EXPECT_EQ(check(kLadder[2], shape, device()), "");
     }
     transpose = !transpose;
   }
