@@ -18,9 +18,14 @@ namespace rungs::gpu::test {
 
 using Words = std::vector<std::uint32_t>;
 
+/// Whether a test of this process has used a device: neither a CUDA context nor ThreadSanitizer
+/// survives a fork() then.
+inline bool device_was_used = false;
+
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    device_was_used = true;
     RUNGS_NEEDS_DEVICE();
     device_.emplace(Device::open(0));
     device_->make_current();

@@ -1,8 +1,10 @@
 #include "api.hpp"
 
 #include "checks.hpp"
+#include "streams.hpp"
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <type_traits>
 
@@ -74,8 +76,12 @@ DeviceGuard::~DeviceGuard() {
 }
 
 int device_of(StreamHandle stream) {
+  if (const std::optional<int> ours = find_stream(stream)) return *ours;
   int ordinal = 0;
-  if (stream == nullptr) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (stream != nullptr) check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  // A caller's own stream under capture does not tell; CUDA then wants its device to be current.
+  if (stream == nullptr || capture != cudaStreamCaptureStatusNone) {
     check(cudaGetDevice(&ordinal), "cudaGetDevice");
   } else {
     check(cudaStreamGetDevice(stream, &ordinal), "cudaStreamGetDevice");

@@ -52,7 +52,8 @@ void opt_in_shared_memory(std::string_view name, const void* kernel, int ordinal
 void launch_raw(std::string_view name, const LaunchConfig& config, StreamHandle stream,
                 const void* kernel, Invoke /*only the emulator calls it*/, const KernelArgs& args) {
   const int ordinal = detail::device_of(stream);
-  const DeviceInfo& info = Device::open(ordinal).info();
+  const Device device = Device::open(ordinal);
+  const DeviceInfo& info = device.info();
   detail::check_launch(name, config, info, kernel);
   const detail::DeviceGuard guard(ordinal);
   if (config.shared_bytes > 0) opt_in_shared_memory(name, kernel, ordinal, config.shared_bytes);

@@ -6,9 +6,9 @@
 #include <rungs/core/log.hpp>
 #include <rungs/gpu/graph.hpp>
 
-#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace rungs::gpu {
@@ -17,7 +17,7 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::map<int, std::set<cudaStream_t>> by_device;
+  std::unordered_map<cudaStream_t, int> device_of;
 };
 
 Streams& streams() {
@@ -30,18 +30,25 @@ Streams& streams() {
 
 void add_stream(int ordinal, cudaStream_t stream) {
   const std::lock_guard lock(streams().mutex);
-  streams().by_device[ordinal].insert(stream);
+  streams().device_of.emplace(stream, ordinal);
 }
 
-void remove_stream(int ordinal, cudaStream_t stream) noexcept {
+void remove_stream(cudaStream_t stream) noexcept {
   const std::lock_guard lock(streams().mutex);
-  const auto found = streams().by_device.find(ordinal);
-  if (found != streams().by_device.end()) found->second.erase(stream);
+  streams().device_of.erase(stream);
+}
+
+std::optional<int> find_stream(cudaStream_t stream) {
+  const std::lock_guard lock(streams().mutex);
+  const auto found = streams().device_of.find(stream);
+  if (found == streams().device_of.end()) return std::nullopt;
+  return found->second;
 }
 
 cudaError_t query_streams(int ordinal) {
   const std::lock_guard lock(streams().mutex);
-  for (const cudaStream_t stream : streams().by_device[ordinal]) {
+  for (const auto& [stream, device] : streams().device_of) {
+    if (device != ordinal) continue;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream, &status) != cudaSuccess ||
         status != cudaStreamCaptureStatusNone)
@@ -62,9 +69,7 @@ Stream::Stream(const Device& device) {
 
 Stream::~Stream() {
   if (handle_ == nullptr) return;
-  int ordinal = 0;
-  if (cudaStreamGetDevice(handle_, &ordinal) == cudaSuccess)
-    detail::remove_stream(ordinal, handle_);
+  detail::remove_stream(handle_);
   const cudaError_t result = cudaStreamDestroy(handle_);
   if (result != cudaSuccess && result != cudaErrorCudartUnloading) {
     log::warn("cudaStreamDestroy: ", detail::explain(result));

@@ -13,7 +13,7 @@ namespace rungs::gpu::detail {
 class Completable {
  public:
   /// The work numbered `index` has ended: start what waited for it.
-  virtual void completed(std::size_t index) = 0;
+  virtual void completed(std::size_t index) noexcept = 0;
   /// It ended with this report; completed() follows.
   virtual void failed(std::size_t index, const std::string& report) = 0;
 

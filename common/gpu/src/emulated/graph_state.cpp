@@ -74,7 +74,7 @@ void GraphState::start(std::size_t node) {
   if (nodes_[node].operation.start({this, node})) complete({this, node});
 }
 
-void GraphState::completed(std::size_t node) {
+void GraphState::completed(std::size_t node) noexcept {
   for (const std::size_t successor : successors_[node]) {
     if (pending_[successor].fetch_sub(1, std::memory_order_acq_rel) == 1) start(successor);
   }

@@ -32,7 +32,7 @@ class GraphState final : public Completable {
   /// Runs the graph as the front of `stream`, after replays on other streams that began earlier.
   void begin(StreamState& stream);
 
-  void completed(std::size_t node) override;
+  void completed(std::size_t node) noexcept override;
   void failed(std::size_t node, const std::string& report) override;
 
  private:

@@ -67,7 +67,7 @@ void StreamState::add(Operation operation) {
   }
 }
 
-void StreamState::completed(std::size_t step) {
+void StreamState::completed(std::size_t step) noexcept {
   if (step == kFrontEnded && !retire()) return;
   for (;;) {
     Work* front = nullptr;

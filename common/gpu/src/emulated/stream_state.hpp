@@ -63,7 +63,7 @@ class StreamState final : public Completable, public std::enable_shared_from_thi
   /// Null ends the capture.
   void set_capture(std::shared_ptr<Capture> capture);
 
-  void completed(std::size_t step) override;
+  void completed(std::size_t step) noexcept override;
   void failed(std::size_t step, const std::string& report) override;
 
  private:
