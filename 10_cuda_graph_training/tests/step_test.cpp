@@ -36,8 +36,7 @@ TEST(TrainingStep, PaddingBetweenParametersStaysZero) {
   const auto weights = step.parameters(stream);
   std::vector<char> used(weights.size(), 0);
   for (const Parameter& p : step.layout().parameters()) {
-    for (std::int64_t i = 0; i < p.count(); ++i)
-      used[static_cast<std::size_t>(p.offset + i)] = 1;
+    for (std::int64_t i = 0; i < p.count(); ++i) used[static_cast<std::size_t>(p.offset + i)] = 1;
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     ASSERT_TRUE(used[i] != 0 || weights[i] == 0.0f) << "element " << i;
