@@ -17,8 +17,8 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     expected = block.thread_count;
   } else {
     if (threads == 0 || threads % 32 != 0) {
-      fail(where, "barriers count whole warps", "barrier %d for %d threads, not a positive multiple of 32", id,
-           threads);
+      fail(where, "barriers count whole warps",
+           "barrier %d for %d threads, not a positive multiple of 32", id, threads);
     }
     const unsigned whole = (block.thread_count + 31) / 32 * 32;
     if (expected > whole) {
@@ -31,7 +31,8 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     barrier.expected = expected;
   } else if (barrier.expected != expected) {
     fail(where, "all arrivals of a phase must name the same count",
-         "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected, barrier.expected);
+         "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
+         barrier.expected);
   }
   sanitizer::release(&barrier.token);
   if (++barrier.arrived == expected) {

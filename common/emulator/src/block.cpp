@@ -25,7 +25,8 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
     thread_capacity_ = thread_count;
     numbered_size_ = {};
   }
-  if (numbered_size_.x != block_size.x || numbered_size_.y != block_size.y || numbered_size_.z != block_size.z) {
+  if (numbered_size_.x != block_size.x || numbered_size_.y != block_size.y ||
+      numbered_size_.z != block_size.z) {
     Index3 at;
     for (unsigned i = 0; i < thread_count; i++) {
       Thread& thread = threads[i];
@@ -62,13 +63,15 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
 
 Thread* Block::pick() {
   unsigned from = cursor;
-  if (launch->options.seed != 0) from = static_cast<unsigned>(cluster->next_random() % thread_count);
+  if (launch->options.seed != 0)
+    from = static_cast<unsigned>(cluster->next_random() % thread_count);
   const int found = ready.next(from, word_count);
   if (found < 0) return nullptr;
   const auto i = static_cast<unsigned>(found);
   ready.reset(i);
   cursor = i + 1;
-  // Threads mostly go on in order. Their stacks do not fit in the first-level cache together: fetch ahead.
+  // Threads mostly go on in order. Their stacks do not fit in the first-level cache together: fetch
+  // ahead.
   __builtin_prefetch(&threads[i + kLookAhead]);
   const char* next = static_cast<const char*>(threads[i + 2].context);
   __builtin_prefetch(next);

@@ -1,7 +1,7 @@
 #pragma once
 /// @file block.hpp
-/// A resident block (CTA): its threads, barriers and shared memory. Owned and run by one worker, so nothing here
-/// is locked. Blocks are pooled: load() makes one ready for its next launch.
+/// A resident block (CTA): its threads, barriers and shared memory. Owned and run by one worker, so
+/// nothing here is locked. Blocks are pooled: load() makes one ready for its next launch.
 
 #include <rungs/emulator/device.hpp>
 #include <rungs/emulator/model.hpp>
@@ -36,8 +36,8 @@ enum class WaitKind : std::uint8_t {
   kYield,
 };
 
-/// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null until it runs and
-/// after it has ended.
+/// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
+/// until it runs and after it has ended.
 struct alignas(64) Thread : ThreadContext {
   Stack* stack = nullptr;
   Context context = nullptr;
@@ -104,6 +104,8 @@ struct Block : BlockContext {
   Index3 numbered_size_;  // the block size whose indices the threads hold
 };
 
-inline Block& Thread::home() const { return static_cast<Block&>(const_cast<BlockContext&>(*block)); }
+inline Block& Thread::home() const {
+  return static_cast<Block&>(const_cast<BlockContext&>(*block));
+}
 
 }  // namespace rungs::emulator

@@ -8,7 +8,8 @@
 namespace rungs::emulator {
 namespace {
 
-// Runs a landing under its own TSan identity, so that races with asynchronous engines become visible.
+// Runs a landing under its own TSan identity, so that races with asynchronous engines become
+// visible.
 class EngineScope {
  public:
   explicit EngineScope(void* engine) {
@@ -50,7 +51,8 @@ void Cluster::load(Launch& new_launch, std::uint64_t index) {
   operations.clear();
   first_operation = 0;
   operation_ids = 0;
-  random = (new_launch.options.seed * 0x9e3779b97f4a7c15ull) ^ ((index + 1) * 0xd1b54a32d192ed03ull);
+  random =
+      (new_launch.options.seed * 0x9e3779b97f4a7c15ull) ^ ((index + 1) * 0xd1b54a32d192ed03ull);
   if (random == 0) random = 1;
 
   const std::uint64_t across = config.grid.x / config.cluster.x;
@@ -101,7 +103,8 @@ void Cluster::submit(AsyncOperation operation) {
 void Cluster::land_one(bool at_random) {
   std::size_t i = first_operation;
   if (!at_random) {
-    // Copies later than multiplications: a multiplication that should have waited for a copy then meets it.
+    // Copies later than multiplications: a multiplication that should have waited for a copy then
+    // meets it.
     for (std::size_t j = i; j < operations.size(); j++) {
       if (operations[j].kind != AsyncOperation::Kind::kMultiplication) continue;
       i = j;
@@ -114,8 +117,10 @@ void Cluster::land_one(bool at_random) {
     }
   }
   const AsyncOperation operation = std::move(operations[i]);
-  if (i != first_operation) operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
-  else first_operation++;
+  if (i != first_operation)
+    operations.erase(operations.begin() + static_cast<std::ptrdiff_t>(i));
+  else
+    first_operation++;
   if (first_operation == operations.size()) {
     operations.clear();
     first_operation = 0;

@@ -1,6 +1,7 @@
 #pragma once
 /// @file cluster.hpp
-/// A resident cluster: blocks that run on the same worker, and the asynchronous work they have started.
+/// A resident cluster: blocks that run on the same worker, and the asynchronous work they have
+/// started.
 
 #include <rungs/emulator/tensor_map.hpp>
 
@@ -17,7 +18,7 @@ namespace rungs::emulator {
 struct AsyncOperation {
   enum class Kind : std::uint8_t { kTileCopy, kMultiplication };
   Kind kind{};
-  Block* block = nullptr;  // that issued it
+  Block* block = nullptr;    // that issued it
   std::uint64_t stream = 0;  // operations of one stream keep their order
 
   // kTileCopy
@@ -32,7 +33,7 @@ struct AsyncOperation {
   unsigned warp_group = 0;
   std::uint64_t number = 0;
 
-  void* engine = nullptr;           // TSan: the identity under which it takes effect
+  void* engine = nullptr;             // TSan: the identity under which it takes effect
   std::unique_ptr<char> issue_token;  // TSan: what its issuer did before
   Location where;
 };
@@ -67,8 +68,8 @@ struct Cluster {
   void rearm();
   /// Queues the operation, or carries it out at once (Async::kEarly).
   void submit(AsyncOperation operation);
-  /// Carries out one operation: the oldest multiplication, else the oldest copy; or a random operation that no other
-  /// of its stream precedes.
+  /// Carries out one operation: the oldest multiplication, else the oldest copy; or a random
+  /// operation that no other of its stream precedes.
   void land_one(bool at_random);
 };
 

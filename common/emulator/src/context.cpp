@@ -50,7 +50,8 @@ namespace rungs::emulator {
 namespace {
 namespace boost_context = boost::context::detail;
 
-// fcontext hands the suspended flow to the resumed one; `data` says where the suspended one wants it saved.
+// fcontext hands the suspended flow to the resumed one; `data` says where the suspended one wants
+// it saved.
 void store(const boost_context::transfer_t& transfer) {
   *static_cast<Context*>(transfer.data) = transfer.fctx;
 }

@@ -1,8 +1,9 @@
 #pragma once
 /// @file context.hpp
-/// Switching between stacks. On x86-64 by our own assembly, which leaves with `ret`: CUDA threads mostly wait at the
-/// same place, so the processor's return predictor is right all the way back into the kernel. (fcontext leaves with
-/// an indirect jump, after which every `ret` above mispredicts: 20 ns more a barrier.) Elsewhere Boost.Context.
+/// Switching between stacks. On x86-64 by our own assembly, which leaves with `ret`: CUDA threads
+/// mostly wait at the same place, so the processor's return predictor is right all the way back
+/// into the kernel. (fcontext leaves with an indirect jump, after which every `ret` above
+/// mispredicts: 20 ns more a barrier.) Elsewhere Boost.Context.
 
 #include <rungs/config.hpp>
 
@@ -13,7 +14,8 @@ namespace rungs::emulator {
 /// A suspended flow of control: its saved stack pointer.
 using Context = void*;
 
-/// A context that starts `entry` (which never returns) on the stack that ends at `top` (16-byte aligned).
+/// A context that starts `entry` (which never returns) on the stack that ends at `top` (16-byte
+/// aligned).
 Context make_context(void* top, std::size_t size, void (*entry)());
 
 /// Saves the running flow in `*save` and continues `to`.

@@ -32,7 +32,7 @@ std::string text_of(const gpu::Dim3& extent) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------- for the workers
+// --------------------------------------------------------------------------------- for the workers
 
 void Executor::Impl::announce(std::uint64_t pieces) {
   if (sleeping == 0) return;
@@ -68,8 +68,11 @@ Launch* Executor::Impl::take_cluster(std::uint64_t* index, std::vector<Slot>* sl
     if (launch.next_cluster == launch.cluster_count || launch.aborted) continue;
     const gpu::LaunchConfig& config = launch.request->config;
     if (config.cooperative) {
-      if (launch.next_cluster == 0 && !residency.reserve(config, config.grid.count(), &launch.reserved)) continue;
-      const auto share = launch.reserved.end() - static_cast<std::ptrdiff_t>(launch.blocks_per_cluster);
+      if (launch.next_cluster == 0 &&
+          !residency.reserve(config, config.grid.count(), &launch.reserved))
+        continue;
+      const auto share =
+          launch.reserved.end() - static_cast<std::ptrdiff_t>(launch.blocks_per_cluster);
       slots->assign(share, launch.reserved.end());
       launch.reserved.erase(share, launch.reserved.end());
     } else if (!residency.reserve(config, launch.blocks_per_cluster, slots)) {
@@ -82,7 +85,8 @@ Launch* Executor::Impl::take_cluster(std::uint64_t* index, std::vector<Slot>* sl
   return nullptr;
 }
 
-void Executor::Impl::cluster_ended(Launch& launch, const std::vector<Slot>& slots, Counters* counters) {
+void Executor::Impl::cluster_ended(Launch& launch, const std::vector<Slot>& slots,
+                                   Counters* counters) {
   std::unique_lock lock(mutex);
   residency.release(slots);
   totals.blocks += counters->blocks;
@@ -99,13 +103,15 @@ void Executor::Impl::cluster_ended(Launch& launch, const std::vector<Slot>& slot
     residency.release(launch.reserved);
     launch.reserved.clear();
   }
-  if (--launch.unfinished_clusters == 0) finish(lock, launch);
-  else if (offers > 0) announce(1);  // there may be room now for what did not fit
+  if (--launch.unfinished_clusters == 0)
+    finish(lock, launch);
+  else if (offers > 0)
+    announce(1);  // there may be room now for what did not fit
 }
 
 void Executor::Impl::finish(std::unique_lock<std::mutex>& lock, Launch& launch) {
-  const auto found =
-      std::find_if(launches.begin(), launches.end(), [&](const auto& other) { return other.get() == &launch; });
+  const auto found = std::find_if(launches.begin(), launches.end(),
+                                  [&](const auto& other) { return other.get() == &launch; });
   const std::unique_ptr<Launch> over = std::move(*found);
   launches.erase(found);
   if (offers > 0) announce(1);
@@ -136,25 +142,27 @@ void Executor::Impl::wait_for_offer(std::chrono::microseconds duration) {
   sleeping--;
 }
 
-// ------------------------------------------------------------------------------------------------ for callers
+// ------------------------------------------------------------------------------------- for callers
 
 Executor::Executor(const ExecutorOptions& options) {
   RUNGS_REQUIRE(options.sm_count >= 1 && options.sm_count <= 1024,
                 "an emulated device has 1 to 1024 SMs, got ", options.sm_count);
-  RUNGS_REQUIRE(options.workers >= 0 && options.workers <= 256, "an emulated device has 1 to 256 workers, got ",
-                options.workers);
+  RUNGS_REQUIRE(options.workers >= 0 && options.workers <= 256,
+                "an emulated device has 1 to 256 workers, got ", options.workers);
   impl_ = std::make_unique<Impl>(options.sm_count);
   const int count = options.workers > 0 ? options.workers : default_workers();
   try {
     for (int i = 0; i < count; i++) {
       impl_->threads.emplace_back([impl = impl_.get()] {
-        const sanitizer::Mute mute;  // for the worker's whole life: what it frees, threads have read
+        const sanitizer::Mute
+            mute;  // for the worker's whole life: what it frees, threads have read
         Worker worker(*impl);
         worker.run();
       });
     }
   } catch (const std::system_error& error) {
-    if (impl_->threads.empty()) RUNGS_THROW(kSystem, "cannot start an emulator thread: ", error.what());
+    if (impl_->threads.empty())
+      RUNGS_THROW(kSystem, "cannot start an emulator thread: ", error.what());
   }
 }
 
@@ -171,29 +179,33 @@ Executor::~Executor() {
 void Executor::check(const LaunchRequest& request) const {
   const gpu::LaunchConfig& config = request.config;
   const std::string& name = request.name;
-  RUNGS_REQUIRE(request.kernel != nullptr && request.invoke != nullptr, "launch of \"", name, "\": no kernel");
-  RUNGS_REQUIRE(config.grid.count() >= 1 && config.grid.x <= 0x7fffffffu && config.grid.y <= 65535 &&
-                    config.grid.z <= 65535,
+  RUNGS_REQUIRE(request.kernel != nullptr && request.invoke != nullptr, "launch of \"", name,
+                "\": no kernel");
+  RUNGS_REQUIRE(config.grid.count() >= 1 && config.grid.x <= 0x7fffffffu &&
+                    config.grid.y <= 65535 && config.grid.z <= 65535,
                 "launch of \"", name, "\": grid ", text_of(config.grid),
                 "; extents are at least 1, and at most 2147483647 x 65535 x 65535");
   RUNGS_REQUIRE(config.block.count() >= 1 && config.block.count() <= 1024 && config.block.z <= 64,
                 "launch of \"", name, "\": block ", text_of(config.block),
                 "; a block has 1 to 1024 threads and at most 64 in z");
-  RUNGS_REQUIRE(config.shared_bytes <= SharedMemory::kLimitBytes, "launch of \"", name, "\": ",
-                config.shared_bytes, " bytes of dynamic shared memory; a block has at most ",
+  RUNGS_REQUIRE(config.shared_bytes <= SharedMemory::kLimitBytes, "launch of \"", name,
+                "\": ", config.shared_bytes,
+                " bytes of dynamic shared memory; a block has at most ",
                 std::uint32_t{SharedMemory::kLimitBytes});
   const gpu::Dim3& cluster = config.cluster;
   RUNGS_REQUIRE(cluster.count() >= 1 && cluster.count() <= 16, "launch of \"", name, "\": cluster ",
                 text_of(cluster), "; a cluster has 1 to 16 blocks");
-  RUNGS_REQUIRE(config.grid.x % cluster.x == 0 && config.grid.y % cluster.y == 0 && config.grid.z % cluster.z == 0,
-                "launch of \"", name, "\": grid ", text_of(config.grid), " is not a multiple of the cluster ",
-                text_of(cluster));
+  RUNGS_REQUIRE(config.grid.x % cluster.x == 0 && config.grid.y % cluster.y == 0 &&
+                    config.grid.z % cluster.z == 0,
+                "launch of \"", name, "\": grid ", text_of(config.grid),
+                " is not a multiple of the cluster ", text_of(cluster));
   const std::uint64_t room = Residency(impl_->sms).capacity(config);
   const std::uint64_t together = config.cooperative ? config.grid.count() : cluster.count();
   if (together > room) {
-    RUNGS_THROW(kUnsupported, "launch of \"", name, "\": ", together, " blocks of ", config.block.count(),
-                " threads and ", config.shared_bytes, " bytes of shared memory must be resident at once, but ",
-                impl_->sms, " SMs hold ", room, "; use a smaller ", config.cooperative ? "grid" : "cluster");
+    RUNGS_THROW(kUnsupported, "launch of \"", name, "\": ", together, " blocks of ",
+                config.block.count(), " threads and ", config.shared_bytes,
+                " bytes of shared memory must be resident at once, but ", impl_->sms, " SMs hold ",
+                room, "; use a smaller ", config.cooperative ? "grid" : "cluster");
   }
 }
 

@@ -31,7 +31,8 @@ struct Executor::Impl {
   bool run_host_work();
   /// Reserves room for the next cluster of the oldest launch that fits; null if none does.
   Launch* take_cluster(std::uint64_t* index, std::vector<Slot>* slots);
-  /// Gives the room back and takes over the worker's counters; completes the launch after its last cluster.
+  /// Gives the room back and takes over the worker's counters; completes the launch after its last
+  /// cluster.
   void cluster_ended(Launch& launch, const std::vector<Slot>& slots, Counters* counters);
   /// Sleeps until there may be work; false when the executor ends.
   bool wait_for_work();
@@ -43,8 +44,9 @@ struct Executor::Impl {
   void finish(std::unique_lock<std::mutex>& lock, Launch& launch);
 
   const int sms;
-  std::atomic<int> offers{0};  // host work and launches with untaken clusters: what workers look at first
-  std::atomic<int> busy{0};    // workers that are not resting
+  std::atomic<int> offers{
+      0};  // host work and launches with untaken clusters: what workers look at first
+  std::atomic<int> busy{0};  // workers that are not resting
   std::atomic<std::uint64_t> progress{0};
 
   std::mutex mutex;  // guards all below

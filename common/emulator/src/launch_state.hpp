@@ -26,7 +26,7 @@ struct Launch {
   // Guarded by the executor's mutex:
   std::uint64_t next_cluster = 0;
   std::uint64_t unfinished_clusters = 0;  // 0: over
-  std::vector<Slot> reserved;             // cooperative: room taken for clusters that no worker has yet
+  std::vector<Slot> reserved;  // cooperative: room taken for clusters that no worker has yet
 
   std::atomic<bool> aborted{false};
   std::mutex report_mutex;

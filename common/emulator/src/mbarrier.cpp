@@ -29,7 +29,8 @@ Block* owner(Block& block, std::uint32_t address, Location where) {
 // Null after reporting.
 MBarrier* lookup(Block& block, std::uint32_t offset, Location where) {
   if (offset % 8 != 0 || !block.shared.contains(offset, 8)) {
-    fail_async(block, where, "a uint64_t in shared memory", "mbarrier at shared-memory offset %u: %s", offset,
+    fail_async(block, where, "a uint64_t in shared memory",
+               "mbarrier at shared-memory offset %u: %s", offset,
                offset % 8 != 0 ? "not 8-byte aligned" : "out of bounds");
     return nullptr;
   }
@@ -38,14 +39,17 @@ MBarrier* lookup(Block& block, std::uint32_t offset, Location where) {
   Word word;
   __builtin_memcpy(&word, memory, sizeof(word));
   const bool cookie = word.cookie == (kCookie ^ offset);
-  if (cookie && word.index < block.mbarriers.size() && block.mbarriers[word.index].offset == offset) {
+  if (cookie && word.index < block.mbarriers.size() &&
+      block.mbarriers[word.index].offset == offset) {
     return &block.mbarriers[word.index];
   }
   const bool known = block.mbarriers.find(offset) != nullptr;
   fail_async(block, where,
-             known ? "a write past the end of the array before it, or shared memory reused too early"
-                   : "mbarrier_init(), fence_mbarrier_init() and a barrier before the first use",
-             "mbarrier at shared-memory offset %u is %s", offset, known ? "overwritten" : "not initialised");
+             known
+                 ? "a write past the end of the array before it, or shared memory reused too early"
+                 : "mbarrier_init(), fence_mbarrier_init() and a barrier before the first use",
+             "mbarrier at shared-memory offset %u is %s", offset,
+             known ? "overwritten" : "not initialised");
   return nullptr;
 }
 
@@ -75,14 +79,16 @@ MBarrier& MBarrierTable::add(std::uint32_t offset) {
   return barrier;
 }
 
-bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size_bytes, Location where) {
+bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size_bytes,
+                          Location where) {
   MBarrier* barrier = lookup(block, offset, where);
   if (barrier == nullptr) return false;
   sanitizer::release(&barrier->token);
   barrier->tx_bytes -= size_bytes;
   if (barrier->tx_bytes < -(std::int64_t{1} << 20)) {
     fail_async(block, where, "the bytes passed to mbarrier_arrive_expect_tx()",
-               "mbarrier at shared-memory offset %u: its transaction count fell below -2^20", offset);
+               "mbarrier at shared-memory offset %u: its transaction count fell below -2^20",
+               offset);
     return false;
   }
   end_phase_if_complete(block, *barrier);
@@ -96,8 +102,8 @@ void mbarrier_init(std::uint32_t address, std::uint32_t count, Location where) {
   Block& block = this_thread().home();
   const std::uint32_t offset = address & kOffsetMask;
   if (offset % 8 != 0 || !block.shared.contains(offset, 8)) {
-    fail(where, "a uint64_t in shared memory", "mbarrier.init at shared-memory offset %u: %s", offset,
-         offset % 8 != 0 ? "not 8-byte aligned" : "out of bounds");
+    fail(where, "a uint64_t in shared memory", "mbarrier.init at shared-memory offset %u: %s",
+         offset, offset % 8 != 0 ? "not 8-byte aligned" : "out of bounds");
   }
   if (count == 0 || count >= 1u << 20) {
     fail(where, "1 to 2^20 - 1 arrivals a phase", "mbarrier.init with a count of %u", count);
@@ -106,7 +112,8 @@ void mbarrier_init(std::uint32_t address, std::uint32_t count, Location where) {
   if (barrier == nullptr) {
     barrier = &block.mbarriers.add(offset);
   } else if (barrier->waiting.any(block.word_count)) {
-    fail(where, "two initialisations of one barrier", "mbarrier.init at shared-memory offset %u with waiters", offset);
+    fail(where, "two initialisations of one barrier",
+         "mbarrier.init at shared-memory offset %u with waiters", offset);
   }
   barrier->count = barrier->pending = count;
   barrier->phase = 0;
@@ -117,18 +124,21 @@ void mbarrier_init(std::uint32_t address, std::uint32_t count, Location where) {
   sanitizer::access(block.shared.at(offset), sizeof(word), true);
 }
 
-void mbarrier_arrive(std::uint32_t address, std::uint32_t arrivals, std::uint32_t expect_bytes, Location where) {
+void mbarrier_arrive(std::uint32_t address, std::uint32_t arrivals, std::uint32_t expect_bytes,
+                     Location where) {
   const sanitizer::Mute mute;
   Block& block = *owner(this_thread().home(), address, where);
   MBarrier& barrier = *lookup(block, address & kOffsetMask, where);
   if (barrier.pending < arrivals) {
     fail(where, "who arrives, how often in a phase, and the count given to mbarrier_init()",
-         "mbarrier at shared-memory offset %u: more arrivals than its count of %u in phase %u", barrier.offset,
-         barrier.count, barrier.phase);
+         "mbarrier at shared-memory offset %u: more arrivals than its count of %u in phase %u",
+         barrier.offset, barrier.count, barrier.phase);
   }
   if (expect_bytes >= 1u << 20 || barrier.tx_bytes + expect_bytes >= 1 << 20) {
-    fail(where, "the transaction count is below 2^20", "mbarrier at shared-memory offset %u: %u more bytes expected "
-         "while %lld are pending", barrier.offset, expect_bytes, static_cast<long long>(barrier.tx_bytes));
+    fail(where, "the transaction count is below 2^20",
+         "mbarrier at shared-memory offset %u: %u more bytes expected "
+         "while %lld are pending",
+         barrier.offset, expect_bytes, static_cast<long long>(barrier.tx_bytes));
   }
   sanitizer::release(&barrier.token);
   barrier.tx_bytes += expect_bytes;
@@ -141,8 +151,8 @@ bool mbarrier_test(std::uint32_t address, std::uint32_t parity, bool wait, Locat
   Thread& self = this_thread();
   Block& block = self.home();
   if (address >> 24 != block.rank) {
-    fail(where, "threads wait on barriers of their own block", "mbarrier wait on a barrier of block rank %u",
-         address >> 24);
+    fail(where, "threads wait on barriers of their own block",
+         "mbarrier wait on a barrier of block rank %u", address >> 24);
   }
   if (parity > 1) fail(where, "phase & 1", "mbarrier wait for parity %u", parity);
   const std::uint32_t offset = address & kOffsetMask;

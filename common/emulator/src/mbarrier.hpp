@@ -1,7 +1,7 @@
 #pragma once
 /// @file mbarrier.hpp
-/// State of the mbarriers of a block. The eight bytes in shared memory hold a cookie and the index here, so that
-/// an uninitialised or overwritten barrier is noticed.
+/// State of the mbarriers of a block. The eight bytes in shared memory hold a cookie and the index
+/// here, so that an uninitialised or overwritten barrier is noticed.
 
 #include <rungs/emulator/model.hpp>
 
@@ -41,6 +41,7 @@ class MBarrierTable {
 };
 
 /// complete_tx of an asynchronous copy. False if the barrier is broken (reported).
-bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size_bytes, Location where);
+bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size_bytes,
+                          Location where);
 
 }  // namespace rungs::emulator

@@ -26,19 +26,22 @@ Options from_environment() {
     } else if (word == "random") {
       options.async = Async::kRandom;
     } else {
-      RUNGS_THROW(kInvalidArgument, "RUNGS_EMULATOR_ASYNC must be late, early or random, got \"", word, "\"");
+      RUNGS_THROW(kInvalidArgument, "RUNGS_EMULATOR_ASYNC must be late, early or random, got \"",
+                  word, "\"");
     }
   }
   if (const char* text = variable("RUNGS_EMULATOR_SEED")) {
     char* end = nullptr;
     options.seed = std::strtoull(text, &end, 0);
-    RUNGS_REQUIRE(*end == '\0' && *text != '-', "RUNGS_EMULATOR_SEED must be a number, got \"", text, "\"");
+    RUNGS_REQUIRE(*end == '\0' && *text != '-', "RUNGS_EMULATOR_SEED must be a number, got \"",
+                  text, "\"");
   }
   if (const char* text = variable("RUNGS_EMULATOR_WATCHDOG_S")) {
     char* end = nullptr;
     options.watchdog_s = std::strtod(text, &end);
     RUNGS_REQUIRE(*end == '\0' && options.watchdog_s > 0,
-                  "RUNGS_EMULATOR_WATCHDOG_S must be a number of seconds above 0, got \"", text, "\"");
+                  "RUNGS_EMULATOR_WATCHDOG_S must be a number of seconds above 0, got \"", text,
+                  "\"");
   }
   return options;
 }

@@ -12,7 +12,9 @@ constexpr std::size_t kAlignment = 64;  // of a tensor map
 void ParameterBlock::Free::operator()(void* memory) const noexcept { std::free(memory); }
 
 ParameterBlock::ParameterBlock(const gpu::KernelArgs& arguments) {
-  const auto padded = [](std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; };
+  const auto padded = [](std::size_t size) {
+    return (size + kAlignment - 1) / kAlignment * kAlignment;
+  };
   std::size_t total = 0;
   for (int i = 0; i < arguments.count; i++) total += padded(arguments.sizes_bytes[i]);
   const auto count = static_cast<std::size_t>(arguments.count);

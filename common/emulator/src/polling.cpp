@@ -17,9 +17,9 @@ void spin(Thread& self, WaitKind kind, std::uint64_t value, Location where) {
 
 }  // namespace
 
-// A thread that reads the value it has read before at one of its last addresses is polling. So a flag that is
-// already set costs no switch, and a loop that looks at a flag and an abort flag in turn is recognised. A loop over
-// more addresses yields after kMostPolls.
+// A thread that reads the value it has read before at one of its last addresses is polling. So a
+// flag that is already set costs no switch, and a loop that looks at a flag and an abort flag in
+// turn is recognised. A loop over more addresses yields after kMostPolls.
 bool polled(const void* address, std::uint64_t value, Location where) {
   constexpr std::uint32_t kMostPolls = 256;
   const sanitizer::Mute mute;
@@ -37,7 +37,8 @@ bool polled(const void* address, std::uint64_t value, Location where) {
   if (known == nullptr) known = &self.recent[self.polls % Thread::kRecent];
   *known = {address, value};
   this_worker->progress++;
-  const bool random = self.home().launch->options.seed != 0 && self.home().cluster->next_random() % 4 == 0;
+  const bool random =
+      self.home().launch->options.seed != 0 && self.home().cluster->next_random() % 4 == 0;
   if (++self.polls < kMostPolls && !random) return false;
   spin(self, WaitKind::kPoll, a, where);
   return true;
@@ -49,9 +50,9 @@ void yield(Location where) {
 }
 
 std::uint64_t clock_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
 }
 
 }  // namespace rungs::emulator::model

@@ -36,11 +36,12 @@ std::string name_of(const Block& block) {
 }
 
 std::string name_of(const Thread& thread) {
-  return print("%s warp %u lane %u (thread %u)", name_of(thread.home()).c_str(), thread.index() / 32,
-               thread.index() % 32, thread.index());
+  return print("%s warp %u lane %u (thread %u)", name_of(thread.home()).c_str(),
+               thread.index() / 32, thread.index() % 32, thread.index());
 }
 
-std::string compose(const Launch& launch, const std::string& what, const std::string& where, const char* hint) {
+std::string compose(const Launch& launch, const std::string& what, const std::string& where,
+                    const char* hint) {
   std::string text = print("kernel \"%s\": ", launch.name()) + what;
   if (!where.empty()) text += "\n  " + where;
   if (hint != nullptr && *hint != '\0') text += std::string("\n  look for: ") + hint;
@@ -50,13 +51,16 @@ std::string compose(const Launch& launch, const std::string& what, const std::st
 using Number = unsigned long long;
 
 std::string describe_mbarrier(Block& block, const Thread& thread, const char* how) {
-  std::string text = print("%s mbarrier at shared-memory offset %llu, awaiting the end of a phase of parity %u", how,
-                           Number{thread.value}, thread.wait_detail_);
+  std::string text =
+      print("%s mbarrier at shared-memory offset %llu, awaiting the end of a phase of parity %u",
+            how, Number{thread.value}, thread.wait_detail_);
   if (const MBarrier* barrier = block.mbarriers.find(static_cast<std::uint32_t>(thread.value))) {
-    text += print(" {current phase %u (parity %u), pending arrivals %u of %u, bytes still expected %lld, initialised "
-                  "at %s}",
-                  barrier->phase, barrier->phase & 1, barrier->pending, barrier->count,
-                  static_cast<long long>(barrier->tx_bytes), place(barrier->initialised_at).c_str());
+    text += print(
+        " {current phase %u (parity %u), pending arrivals %u of %u, bytes still expected %lld, "
+        "initialised "
+        "at %s}",
+        barrier->phase, barrier->phase & 1, barrier->pending, barrier->count,
+        static_cast<long long>(barrier->tx_bytes), place(barrier->initialised_at).c_str());
   }
   return text;
 }
@@ -76,18 +80,26 @@ std::string describe(const Thread& thread) {
   switch (static_cast<WaitKind>(thread.wait_kind_)) {
     case WaitKind::kBarrier: {
       const NamedBarrier& barrier = block.barriers[value];
-      return print("barrier %llu for %u threads {%u arrived}", value, barrier.expected, barrier.arrived);
+      return print("barrier %llu for %u threads {%u arrived}", value, barrier.expected,
+                   barrier.arrived);
     }
-    case WaitKind::kCollective: return print("the other lanes of mask %08llx in a warp collective", value);
-    case WaitKind::kMbarrier: return describe_mbarrier(block, thread, "an");
-    case WaitKind::kTryWait: return describe_mbarrier(block, thread, "polling an");
+    case WaitKind::kCollective:
+      return print("the other lanes of mask %08llx in a warp collective", value);
+    case WaitKind::kMbarrier:
+      return describe_mbarrier(block, thread, "an");
+    case WaitKind::kTryWait:
+      return describe_mbarrier(block, thread, "polling an");
     case WaitKind::kWgmma:
       return print("wgmma.wait_group: %llu multiplications must be done, %llu are", value,
                    Number{block.warp_groups[thread.index() / 128].done});
-    case WaitKind::kCluster: return "the cluster barrier";
-    case WaitKind::kPoll: return describe_poll(thread);
-    case WaitKind::kYield: return "nanosleep in a loop";
-    case WaitKind::kNothing: break;
+    case WaitKind::kCluster:
+      return "the cluster barrier";
+    case WaitKind::kPoll:
+      return describe_poll(thread);
+    case WaitKind::kYield:
+      return "nanosleep in a loop";
+    case WaitKind::kNothing:
+      break;
   }
   return "nothing";
 }
@@ -97,16 +109,18 @@ std::string describe(const Thread& thread) {
 namespace {
 
 // Apart from their callers, which may never return: whatever these allocate is freed before that.
-__attribute__((format(printf, 4, 0))) void fail_thread(Thread& thread, Location where, const char* hint,
-                                                       const char* format, va_list arguments) {
+__attribute__((format(printf, 4, 0))) void fail_thread(Thread& thread, Location where,
+                                                       const char* hint, const char* format,
+                                                       va_list arguments) {
   std::string at = name_of(thread);
   if (*where.file != '\0') at = "at " + place(where) + ", " + at;
   Launch& launch = *thread.home().launch;
   launch.fail(compose(launch, print(format, arguments), at, hint));
 }
 
-__attribute__((format(printf, 4, 0))) void fail_block(Block& block, Location where, const char* hint,
-                                                      const char* format, va_list arguments) {
+__attribute__((format(printf, 4, 0))) void fail_block(Block& block, Location where,
+                                                      const char* hint, const char* format,
+                                                      va_list arguments) {
   std::string at = name_of(block);
   if (*where.file != '\0') at = "issued at " + place(where) + ", " + at;
   block.launch->fail(compose(*block.launch, print(format, arguments), at, hint));
@@ -142,12 +156,13 @@ void report_deadlock(Cluster& cluster, const char* title, const char* hint) {
   std::map<std::string, Waiters> reasons;
   std::string blocks;
   for (const auto& block : cluster.blocks) {
-    blocks += print("\n  %s: %u of %u threads have ended", name_of(*block).c_str(), block->ended.count(),
-                    block->thread_count);
+    blocks += print("\n  %s: %u of %u threads have ended", name_of(*block).c_str(),
+                    block->ended.count(), block->thread_count);
     for (unsigned i = 0; i < block->thread_count; i++) {
       const Thread& thread = block->threads[i];
       if (thread.stack == nullptr) continue;  // ended
-      Waiters& waiters = reasons[describe(thread) + "  [" + place({thread.file, thread.line}) + "]"];
+      Waiters& waiters =
+          reasons[describe(thread) + "  [" + place({thread.file, thread.line}) + "]"];
       if (waiters.count++ == 0) waiters.first = &thread;
     }
   }
@@ -166,16 +181,20 @@ void check_exit(Cluster& cluster) {
     for (std::uint32_t i = 0; i < block->mbarriers.size(); i++) {
       const MBarrier& barrier = block->mbarriers[i];
       if (barrier.tx_bytes == 0) continue;
-      fail_async(*block, barrier.initialised_at, "the bytes passed to mbarrier_arrive_expect_tx() and the tile's size",
-                 "a block ends while its mbarrier at shared-memory offset %u holds a transaction count of %lld: "
+      fail_async(*block, barrier.initialised_at,
+                 "the bytes passed to mbarrier_arrive_expect_tx() and the tile's size",
+                 "a block ends while its mbarrier at shared-memory offset %u holds a transaction "
+                 "count of %lld: "
                  "expected and copied bytes disagree",
                  barrier.offset, static_cast<long long>(barrier.tx_bytes));
     }
     for (const WarpGroup& group : block->warp_groups) {
       for (const auto& tile : group.tiles) {
         if (tile->users == 0) continue;
-        fail_async(*block, {}, "wgmma_wait<0>() before the accumulators are read",
-                   "a block ends with wgmma accumulators in flight: %d threads never waited for them", tile->users);
+        fail_async(
+            *block, {}, "wgmma_wait<0>() before the accumulators are read",
+            "a block ends with wgmma accumulators in flight: %d threads never waited for them",
+            tile->users);
       }
     }
   }

@@ -5,7 +5,8 @@
 namespace rungs::emulator {
 namespace {
 
-// Registers are not modelled. A block's shared memory costs 1 KB more than it asks for, as on Hopper.
+// Registers are not modelled. A block's shared memory costs 1 KB more than it asks for, as on
+// Hopper.
 Slot shape_of(const gpu::LaunchConfig& config) {
   Slot slot;
   slot.threads = (static_cast<unsigned>(config.block.count()) + 31) / 32 * 32;
@@ -17,14 +18,16 @@ Slot shape_of(const gpu::LaunchConfig& config) {
 
 Residency::Residency(int sm_count) : sms_(static_cast<std::size_t>(sm_count)) {}
 
-bool Residency::reserve(const gpu::LaunchConfig& config, std::uint64_t count, std::vector<Slot>* slots) {
+bool Residency::reserve(const gpu::LaunchConfig& config, std::uint64_t count,
+                        std::vector<Slot>* slots) {
   Slot slot = shape_of(config);
   const std::size_t before = slots->size();
   for (std::uint64_t i = 0; i < count; i++) {
     // The SM with most free threads, as the hardware spreads blocks.
     Free* best = nullptr;
     for (Free& sm : sms_) {
-      if (sm.blocks == 0 || sm.threads < slot.threads || sm.shared_bytes < slot.shared_bytes) continue;
+      if (sm.blocks == 0 || sm.threads < slot.threads || sm.shared_bytes < slot.shared_bytes)
+        continue;
       if (best == nullptr || sm.threads > best->threads) best = &sm;
     }
     if (best == nullptr) {

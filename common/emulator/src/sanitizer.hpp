@@ -1,7 +1,7 @@
 #pragma once
 /// @file sanitizer.hpp
-/// What the emulator tells AddressSanitizer and ThreadSanitizer. It is itself compiled without instrumentation
-/// and calls their interfaces by weak symbols, so one object serves all builds.
+/// What the emulator tells AddressSanitizer and ThreadSanitizer. It is itself compiled without
+/// instrumentation and calls their interfaces by weak symbols, so one object serves all builds.
 
 #include <rungs/config.hpp>
 
@@ -25,8 +25,10 @@ RUNGS_WEAK void AnnotateIgnoreWritesBegin(const char* file, int line);
 RUNGS_WEAK void AnnotateIgnoreWritesEnd(const char* file, int line);
 RUNGS_WEAK void __asan_poison_memory_region(void const volatile* address, std::size_t size);
 RUNGS_WEAK void __asan_unpoison_memory_region(void const volatile* address, std::size_t size);
-RUNGS_WEAK void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, std::size_t size);
-RUNGS_WEAK void __sanitizer_finish_switch_fiber(void* fake_stack, const void** old_bottom, std::size_t* old_size);
+RUNGS_WEAK void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom,
+                                               std::size_t size);
+RUNGS_WEAK void __sanitizer_finish_switch_fiber(void* fake_stack, const void** old_bottom,
+                                                std::size_t* old_size);
 #undef RUNGS_WEAK
 }
 
@@ -53,8 +55,8 @@ inline void ignore(bool on) {
   }
 }
 
-/// TSan's interceptors (memcpy, free) fire even in uninstrumented code: quiet while the emulator works on its
-/// own data on behalf of a CUDA thread.
+/// TSan's interceptors (memcpy, free) fire even in uninstrumented code: quiet while the emulator
+/// works on its own data on behalf of a CUDA thread.
 class Mute {
  public:
   Mute() {

@@ -16,6 +16,8 @@
 namespace rungs::emulator {
 namespace {
 
+constexpr unsigned kBusyRounds = 32;  // fruitless rounds before a worker sleeps
+
 void pause_processor() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -26,7 +28,8 @@ void pause_processor() {
 
 }  // namespace
 
-// Runs the cluster until all its threads have ended, wait for something outside, or its launch is aborted.
+// Runs the cluster until all its threads have ended, wait for something outside, or its launch is
+// aborted.
 void Worker::drive(Cluster& cluster) {
   Launch& launch = *cluster.launch;
   const bool random = launch.options.async == Async::kRandom;
@@ -35,7 +38,8 @@ void Worker::drive(Cluster& cluster) {
     bool ran = false;
     for (const auto& block : cluster.blocks) {
       while (!aborted()) {
-        if (random && cluster.has_operations() && cluster.next_random() % 16 == 0) cluster.land_one(true);
+        if (random && cluster.has_operations() && cluster.next_random() % 16 == 0)
+          cluster.land_one(true);
         Thread* thread = block->pick();
         if (thread == nullptr) break;
         enter(*thread);
@@ -48,8 +52,9 @@ void Worker::drive(Cluster& cluster) {
     } else if (cluster.has_spinning()) {
       return;
     } else if (!aborted() && cluster.live > 0 && !cluster.has_ready()) {
-      report_deadlock(cluster, "deadlock: every thread waits and no asynchronous operation is under way",
-                      "a barrier that not all threads reach, a wrong parity, a wrong arrival or byte count");
+      report_deadlock(
+          cluster, "deadlock: every thread waits and no asynchronous operation is under way",
+          "a barrier that not all threads reach, a wrong parity, a wrong arrival or byte count");
     }
   }
 }
@@ -109,26 +114,28 @@ bool Worker::take_work() {
   return true;
 }
 
-// All that the worker holds polls in vain. Short waits first: the other side may be another worker, the host or
-// another process; then sleep, because there may be fewer processors than waiting workers.
+// All that the worker holds polls in vain. Short waits first: the other side may be another worker,
+// the host or another process; then sleep, because there may be fewer processors than waiting
+// workers.
 void Worker::rest(unsigned idle_rounds) {
-  if (idle_rounds < 16) {
+  if (idle_rounds < kBusyRounds / 2) {
     for (int i = 0; i < 16; i++) pause_processor();
     return;
   }
-  if (idle_rounds < 32) {
+  if (idle_rounds < kBusyRounds) {
     sched_yield();
     return;
   }
-  const unsigned steps = std::min(idle_rounds - 31, 10u);
+  const unsigned steps = std::min(idle_rounds - kBusyRounds + 1, 10u);
   executor_.wait_for_offer(std::chrono::microseconds(20 * steps));
 }
 
-void Worker::check_watchdog() {
+// `start`: the worker has just begun to sleep between its polls.
+void Worker::check_watchdog(bool start) {
   using Clock = std::chrono::steady_clock;
   const std::uint64_t seen = executor_.progress.load(std::memory_order_relaxed);
   const auto now = Clock::now();
-  if (seen != watched_progress_ || executor_.busy.load(std::memory_order_relaxed) > 0) {
+  if (start || seen != watched_progress_ || executor_.busy.load(std::memory_order_relaxed) > 0) {
     watched_progress_ = seen;
     watched_since_ = now;
     return;
@@ -137,7 +144,8 @@ void Worker::check_watchdog() {
   for (const auto& cluster : resident_) {
     if (waited > cluster->launch->options.watchdog_s * timeout_scale()) {
       report_deadlock(*cluster, "no progress: every live thread waits or polls in vain (watchdog)",
-                      "a flag that nobody sets, a launch it depends on that does not fit on the device beside it, a "
+                      "a flag that nobody sets, a launch it depends on that does not fit on the "
+                      "device beside it, a "
                       "dead peer; RUNGS_EMULATOR_WATCHDOG_S sets the patience");
     }
   }
@@ -178,13 +186,15 @@ void Worker::run() {
     }
     executor_.busy--;
     bool go_on = true;
-    const bool offered = executor_.offers.load(std::memory_order_acquire) > 0;  // but there was no room for it
+    const bool offered =
+        executor_.offers.load(std::memory_order_acquire) > 0;  // but there was no room for it
     if (resident_.empty() && !offered) {
-      for (int i = 0; i < 100 && executor_.offers.load(std::memory_order_acquire) == 0; i++) pause_processor();
+      for (int i = 0; i < 100 && executor_.offers.load(std::memory_order_acquire) == 0; i++)
+        pause_processor();
       go_on = executor_.wait_for_work();
     } else {
       rest(++idle_rounds);
-      if (idle_rounds >= 32) check_watchdog();
+      if (idle_rounds >= kBusyRounds) check_watchdog(idle_rounds == kBusyRounds);
     }
     if (!go_on) break;
     executor_.busy++;

@@ -14,7 +14,8 @@ namespace rungs::emulator {
 namespace {
 
 std::byte* map_slab() {
-  void* memory = mmap(nullptr, SharedMemory::kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, SharedMemory::kSlabBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return static_cast<std::byte*>(memory);
 }
@@ -32,7 +33,8 @@ SharedMemory::~SharedMemory() {
 }
 
 void SharedMemory::load(std::uint32_t dynamic_bytes) {
-  if (sanitizer::thread_sanitizer()) {  // a fresh mapping has a fresh shadow: blocks do not race with earlier ones
+  if (sanitizer::thread_sanitizer()) {
+    // A fresh mapping has a fresh shadow: the block does not seem to race with earlier ones.
     munmap(memory_, kSlabBytes);
     memory_ = map_slab();
   }
@@ -58,7 +60,8 @@ void* SharedMemory::static_object(const void* key, std::size_t size_bytes, std::
   if (alignment > kBase || offset + size_bytes > kSlabBytes) return nullptr;
   const std::uint32_t before = end_;
   end_ = static_cast<std::uint32_t>(offset + size_bytes);
-  objects_.push_back({key, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size_bytes)});
+  objects_.push_back(
+      {key, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(size_bytes)});
   poison(static_cast<std::uint32_t>(offset), end_);
   if (tracking_) reset_tracking((before + kGranule - 1) / kGranule * kGranule, end_);
   return memory_ + offset;
@@ -84,28 +87,37 @@ void SharedMemory::reset_tracking(std::uint32_t begin, std::uint32_t stop) {
   std::memset(&seen_fence_[first], 0, count * sizeof(seen_fence_[0]));
 }
 
-const std::byte* engine_read(Block& block, std::uint32_t offset, const char* reader, Location where) {
+const std::byte* engine_read(Block& block, std::uint32_t offset, const char* reader,
+                             Location where) {
   SharedMemory& shared = block.shared;
   constexpr std::uint32_t kSize = SharedMemory::kGranule;
   if (!shared.contains(offset, kSize)) {
-    fail_async(block, where, "the descriptor's address, leading and stride bytes, and the size of the launch's shared "
-               "memory", "%s reads shared memory out of bounds: offset %u; the block has dynamic memory [%u, %u) and "
-               "static up to %u",
-               reader, offset, SharedMemory::kBase, SharedMemory::kBase + shared.dynamic_bytes(), shared.end());
+    fail_async(
+        block, where,
+        "the descriptor's address, leading and stride bytes, and the size of the launch's shared "
+        "memory",
+        "%s reads shared memory out of bounds: offset %u; the block has dynamic memory [%u, %u) "
+        "and "
+        "static up to %u",
+        reader, offset, SharedMemory::kBase, SharedMemory::kBase + shared.dynamic_bytes(),
+        shared.end());
     return nullptr;
   }
   if (shared.landing(offset) != 0) {
-    fail_async(block, where, "a missing mbarrier_wait() before the multiplication, or a stage refilled too early",
-               "race: %s reads shared memory at offset %u while tile copy #%u is landing there", reader, offset,
-               shared.landing(offset));
+    fail_async(block, where,
+               "a missing mbarrier_wait() before the multiplication, or a stage refilled too early",
+               "race: %s reads shared memory at offset %u while tile copy #%u is landing there",
+               reader, offset, shared.landing(offset));
     return nullptr;
   }
   const std::byte* memory = shared.at(offset);
   if (std::memcmp(memory, shared.view(offset), kSize) != 0) {
     if (shared.seen_fence(offset) >= shared.fence_count) {
-      fail_async(block, where, "fence_proxy_async() by the writers, then a barrier, before the multiplication",
-                 "proxy: %s reads shared memory at offset %u that threads wrote without a fence.proxy.async", reader,
-                 offset);
+      fail_async(block, where,
+                 "fence_proxy_async() by the writers, then a barrier, before the multiplication",
+                 "proxy: %s reads shared memory at offset %u that threads wrote without a "
+                 "fence.proxy.async",
+                 reader, offset);
       return nullptr;
     }
     std::memcpy(shared.view(offset), memory, kSize);
@@ -115,19 +127,21 @@ const std::byte* engine_read(Block& block, std::uint32_t offset, const char* rea
   return memory;
 }
 
-// ------------------------------------------------------------------------------------- called by kernel source
+// ------------------------------------------------------------------------- called by kernel source
 
 void* dynamic_shared(std::size_t size_bytes, std::size_t alignment) {
   Block& block = this_thread().home();
   SharedMemory& shared = block.shared;
   if (size_bytes > shared.dynamic_bytes()) {
     const sanitizer::Mute mute;
-    fail({}, "LaunchConfig::shared_bytes", "RUNGS_DYNAMIC_SHARED of %zu bytes, but the launch has %u", size_bytes,
+    fail({}, "LaunchConfig::shared_bytes",
+         "RUNGS_DYNAMIC_SHARED of %zu bytes, but the launch has %u", size_bytes,
          shared.dynamic_bytes());
   }
   if (alignment > SharedMemory::kBase) {
     const sanitizer::Mute mute;
-    fail({}, "1024 suffices for every swizzle", "RUNGS_DYNAMIC_SHARED with alignment %zu, above 1024", alignment);
+    fail({}, "1024 suffices for every swizzle",
+         "RUNGS_DYNAMIC_SHARED with alignment %zu, above 1024", alignment);
   }
   return shared.at(SharedMemory::kBase);
 }
@@ -138,8 +152,9 @@ void* static_shared(const void* key, std::size_t size_bytes, std::size_t alignme
   void* object = block.shared.static_object(key, size_bytes, alignment);
   if (object == nullptr) {
     fail({}, "less shared memory, or alignment up to 1024",
-         "static shared object of %zu bytes (alignment %zu) does not fit: %u of %u bytes are taken", size_bytes,
-         alignment, block.shared.end() - SharedMemory::kBase, SharedMemory::kLimitBytes);
+         "static shared object of %zu bytes (alignment %zu) does not fit: %u of %u bytes are taken",
+         size_bytes, alignment, block.shared.end() - SharedMemory::kBase,
+         SharedMemory::kLimitBytes);
   }
   return object;
 }

@@ -1,7 +1,8 @@
 #pragma once
 /// @file shared_memory.hpp
-/// A block's shared memory: a slab laid out as on hardware (1 KB reserved, then dynamic, then static objects),
-/// and, once asynchronous instructions use it, a second copy that shows what the asynchronous proxy has seen.
+/// A block's shared memory: a slab laid out as on hardware (1 KB reserved, then dynamic, then
+/// static objects), and, once asynchronous instructions use it, a second copy that shows what the
+/// asynchronous proxy has seen.
 
 #include <rungs/emulator/model.hpp>
 
@@ -78,8 +79,9 @@ class SharedMemory {
   std::vector<std::uint32_t> seen_fence_;
 };
 
-/// For an asynchronous engine that reads the granule at `offset`: bounds, a copy still landing, a missing proxy
-/// fence. Null after reporting.
-const std::byte* engine_read(Block& block, std::uint32_t offset, const char* reader, Location where);
+/// For an asynchronous engine that reads the granule at `offset`: bounds, a copy still landing, a
+/// missing proxy fence. Null after reporting.
+const std::byte* engine_read(Block& block, std::uint32_t offset, const char* reader,
+                             Location where);
 
 }  // namespace rungs::emulator

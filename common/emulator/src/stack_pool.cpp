@@ -26,8 +26,9 @@ std::size_t stack_bytes() {
 
 }  // namespace
 
-// One mapping a slab: with a guard page a stack the kernel's limit on mappings (vm.max_map_count) would be
-// met at about 32,000 threads, so overflow is found by a canary and by checks at every switch.
+// One mapping a slab: with a guard page a stack the kernel's limit on mappings (vm.max_map_count)
+// would be met at about 32,000 threads, so overflow is found by a canary and by checks at every
+// switch.
 void StackPool::grow() {
   const std::size_t size_bytes = stack_bytes();
   void* slab = mmap(nullptr, size_bytes * kStacksPerSlab, PROT_READ | PROT_WRITE,
@@ -60,8 +61,8 @@ void StackPool::put_abandoned(Stack* stack) {
   sanitizer::unpoison(stack->bottom, stack->size_bytes);
   stack->fake_stack = nullptr;
   if (stack->tsan_fiber != nullptr) {
-    // In the middle of its calls it cannot be reused or destroyed; it is dropped. Switching there and back with
-    // flag 0 orders what it did before what comes after.
+    // In the middle of its calls it cannot be reused or destroyed; it is dropped. Switching there
+    // and back with flag 0 orders what it did before what comes after.
     void* here = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(stack->tsan_fiber, 0);
     __tsan_switch_to_fiber(here, 0);
@@ -74,8 +75,10 @@ void StackPool::check_canary(const Stack& stack) {
   std::uint64_t found;
   std::memcpy(&found, stack.bottom, sizeof(found));
   if (found == kCanary) return;
-  std::fprintf(stderr, "rungs emulator: a kernel thread overflowed its stack of %zu KB: smaller local arrays\n",
-               stack.size_bytes / 1024);
+  std::fprintf(
+      stderr,
+      "rungs emulator: a kernel thread overflowed its stack of %zu KB: smaller local arrays\n",
+      stack.size_bytes / 1024);
   std::abort();
 }
 

@@ -33,7 +33,9 @@ struct ThreadSet {
   void fill(unsigned count) {
     for (unsigned w = 0; w < kWords; w++) {
       const unsigned begin = w * 64;
-      words[w] = count >= begin + 64 ? ~std::uint64_t{0} : count > begin ? (std::uint64_t{1} << (count - begin)) - 1 : 0;
+      words[w] = count >= begin + 64 ? ~std::uint64_t{0}
+                 : count > begin     ? (std::uint64_t{1} << (count - begin)) - 1
+                                     : 0;
     }
   }
   /// Moves all members of `from` here.
@@ -50,11 +52,13 @@ struct ThreadSet {
       const std::uint64_t rest = words[w] >> (from % 64);
       if (rest != 0) return static_cast<int>(from + static_cast<unsigned>(std::countr_zero(rest)));
       for (w++; w < word_count; w++) {
-        if (words[w] != 0) return static_cast<int>(w * 64 + static_cast<unsigned>(std::countr_zero(words[w])));
+        if (words[w] != 0)
+          return static_cast<int>(w * 64 + static_cast<unsigned>(std::countr_zero(words[w])));
       }
     }
     for (w = 0; w < word_count; w++) {
-      if (words[w] != 0) return static_cast<int>(w * 64 + static_cast<unsigned>(std::countr_zero(words[w])));
+      if (words[w] != 0)
+        return static_cast<int>(w * 64 + static_cast<unsigned>(std::countr_zero(words[w])));
     }
     return -1;
   }

@@ -13,9 +13,12 @@ namespace {
 constexpr std::uint32_t kOffsetMask = 0xffffff;
 constexpr int kPoison = 0xff;
 
-std::uint32_t tile_bytes(const TensorMapFields& map) { return map.box_rows * map.box_cols * map.element_bytes; }
+std::uint32_t tile_bytes(const TensorMapFields& map) {
+  return map.box_rows * map.box_cols * map.element_bytes;
+}
 
-// The hardware permutes 16-byte chunks by address bits: bits 4-6 are xored with bits 7-9, as many as the span has.
+// The hardware permutes 16-byte chunks by address bits: bits 4-6 are xored with bits 7-9, as many
+// as the span has.
 std::uint32_t swizzled(std::uint32_t offset, std::uint32_t span_bytes) {
   const std::uint32_t mask = span_bytes / 16 - 1;
   return offset ^ ((offset >> 7 & mask) << 4);
@@ -25,12 +28,15 @@ std::uint32_t swizzled(std::uint32_t offset, std::uint32_t span_bytes) {
 constexpr int kPrefetchRows = 8;
 void prefetch_row(const TensorMapFields& map, std::int64_t x, std::int64_t y) {
   const auto* base = static_cast<const std::byte*>(map.base);
-  const std::byte* row = base + y * static_cast<std::int64_t>(map.pitch_bytes) + x * map.element_bytes;
-  for (std::uint32_t c = 0; c < map.box_cols * map.element_bytes; c += 64) __builtin_prefetch(row + c);
+  const std::byte* row =
+      base + y * static_cast<std::int64_t>(map.pitch_bytes) + x * map.element_bytes;
+  for (std::uint32_t c = 0; c < map.box_cols * map.element_bytes; c += 64)
+    __builtin_prefetch(row + c);
 }
 
 // One row of the box as it arrives: zeros outside the tensor.
-const std::byte* gather_row(const TensorMapFields& map, std::int64_t x, std::int64_t y, std::byte* buffer) {
+const std::byte* gather_row(const TensorMapFields& map, std::int64_t x, std::int64_t y,
+                            std::byte* buffer) {
   const std::uint32_t row_bytes = map.box_cols * map.element_bytes;
   const auto rows = static_cast<std::int64_t>(map.rows);
   const auto cols = static_cast<std::int64_t>(map.cols);
@@ -39,7 +45,8 @@ const std::byte* gather_row(const TensorMapFields& map, std::int64_t x, std::int
   const bool inside = y >= 0 && y < rows;
   const auto* base = static_cast<const std::byte*>(map.base);
   if (inside && first == 0 && last == map.box_cols) {
-    const std::byte* row = base + y * static_cast<std::int64_t>(map.pitch_bytes) + x * map.element_bytes;
+    const std::byte* row =
+        base + y * static_cast<std::int64_t>(map.pitch_bytes) + x * map.element_bytes;
     sanitizer::access(row, row_bytes, false);
     return row;
   }
@@ -84,11 +91,13 @@ void claim(Block& issuer, Block& block, const AsyncOperation& operation) {
   SharedMemory& shared = block.shared;
   const std::uint32_t size = tile_bytes(operation.map);
   if (!shared.contains(operation.destination, size)) {
-    fail_async(issuer, operation.where, "the tile's size, the destination, and the launch's shared memory",
-               "TMA writes shared memory out of bounds: offset %u, %u bytes; the block has dynamic memory [%u, %u) and "
+    fail_async(issuer, operation.where,
+               "the tile's size, the destination, and the launch's shared memory",
+               "TMA writes shared memory out of bounds: offset %u, %u bytes; the block has dynamic "
+               "memory [%u, %u) and "
                "static up to %u",
-               operation.destination, size, SharedMemory::kBase, SharedMemory::kBase + shared.dynamic_bytes(),
-               shared.end());
+               operation.destination, size, SharedMemory::kBase,
+               SharedMemory::kBase + shared.dynamic_bytes(), shared.end());
     return;
   }
   shared.track();
@@ -96,7 +105,8 @@ void claim(Block& issuer, Block& block, const AsyncOperation& operation) {
   for (std::uint32_t i = 0; i < size / SharedMemory::kGranule; i++) {
     if (landing[i] != 0) {
       fail_async(issuer, operation.where, "a stage refilled before its first copy was waited for",
-                 "race: tile copy #%u issued over copy #%u, which is still landing at shared-memory offset %u",
+                 "race: tile copy #%u issued over copy #%u, which is still landing at "
+                 "shared-memory offset %u",
                  operation.id, landing[i], operation.destination + i * SharedMemory::kGranule);
       return;
     }
@@ -116,8 +126,8 @@ void land_tile_copy(Cluster& cluster, const AsyncOperation& operation) {
 
 namespace model {
 
-void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint32_t barrier, int x, int y,
-                 std::uint16_t cluster_mask, Location where) {
+void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint32_t barrier, int x,
+                 int y, std::uint16_t cluster_mask, Location where) {
   const sanitizer::Mute mute;
   Block& block = this_thread().home();
   Cluster& cluster = *block.cluster;
@@ -130,28 +140,43 @@ void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint
   }
   // The map is read now: the hardware may do so at any time before the copy lands.
   if (!decode_tensor_map(*map, &operation.map)) {
-    fail(where, "gpu::make_tensor_map_2d()", "TMA: the tensor map at %p was not made by make_tensor_map_2d()",
+    fail(where, "gpu::make_tensor_map_2d()",
+         "TMA: the tensor map at %p was not made by make_tensor_map_2d()",
          static_cast<const void*>(map));
   }
   operation.destination = destination & kOffsetMask;
   operation.barrier = barrier & kOffsetMask;
   operation.x = x;
   operation.y = y;
-  operation.cluster_mask = cluster_mask != 0 ? cluster_mask : static_cast<std::uint16_t>(1u << block.rank);
+  operation.cluster_mask =
+      cluster_mask != 0 ? cluster_mask : static_cast<std::uint16_t>(1u << block.rank);
   operation.where = where;
   operation.id = ++cluster.operation_ids;
-  operation.stream = (std::uint64_t{1} << 32) + operation.id;  // copies are not ordered among each other
+  operation.stream =
+      (std::uint64_t{1} << 32) + operation.id;  // copies are not ordered among each other
   if (operation.destination % 128 != 0) {
-    fail(where, "alignas(1024) on the tile", "TMA: destination at shared-memory offset %u is not 128-byte aligned",
+    fail(where, "alignas(1024) on the tile",
+         "TMA: destination at shared-memory offset %u is not 128-byte aligned",
          operation.destination);
   }
+  // Not in the manual: an H200 ends such a copy as an illegal instruction (measured 2026-11-30,
+  // driver 580, every element size and swizzle; columns outside the tensor are fine if aligned).
+  const std::int64_t column_bytes = std::int64_t{x} * operation.map.element_bytes;
+  if (column_bytes % 16 != 0) {
+    fail(
+        where, "a column that starts a 16-byte chunk of the row",
+        "TMA: column %d is byte %lld of its row, not a multiple of 16: an illegal instruction on a "
+        "Hopper GPU",
+        x, static_cast<long long>(column_bytes));
+  }
   if (operation.map.swizzle != gpu::Swizzle::kNone && tile_bytes(operation.map) % 128 != 0) {
-    fail(where, "more rows in the box", "TMA: a swizzled box of %u bytes, not a multiple of 128, is not modelled",
+    fail(where, "more rows in the box",
+         "TMA: a swizzled box of %u bytes, not a multiple of 128, is not modelled",
          tile_bytes(operation.map));
   }
   if ((operation.cluster_mask >> cluster.blocks.size()) != 0) {
-    fail(where, "LaunchConfig::cluster", "TMA: multicast mask %04x in a cluster of %zu", operation.cluster_mask,
-         cluster.blocks.size());
+    fail(where, "LaunchConfig::cluster", "TMA: multicast mask %04x in a cluster of %zu",
+         operation.cluster_mask, cluster.blocks.size());
   }
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
     if ((operation.cluster_mask >> r & 1) != 0) claim(block, *cluster.blocks[r], operation);

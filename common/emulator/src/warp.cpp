@@ -26,11 +26,16 @@ WarpMeeting* find_meeting(Warp& warp, std::uint32_t mask) {
 
 std::uint32_t source_lane(Collective kind, std::uint32_t lane, std::uint32_t argument) {
   switch (kind) {
-    case Collective::kShuffleIndex: return argument & 31;
-    case Collective::kShuffleXor: return (lane ^ argument) & 31;
-    case Collective::kShuffleDown: return lane + argument < 32 ? lane + argument : lane;
-    case Collective::kShuffleUp: return lane >= argument ? lane - argument : lane;
-    default: return lane;
+    case Collective::kShuffleIndex:
+      return argument & 31;
+    case Collective::kShuffleXor:
+      return (lane ^ argument) & 31;
+    case Collective::kShuffleDown:
+      return lane + argument < 32 ? lane + argument : lane;
+    case Collective::kShuffleUp:
+      return lane >= argument ? lane - argument : lane;
+    default:
+      return lane;
   }
 }
 
@@ -38,7 +43,8 @@ std::uint32_t source_lane(Collective kind, std::uint32_t lane, std::uint32_t arg
 void complete(const WarpMeeting& meeting, Thread* lanes, Location where) {
   const std::uint32_t mask = meeting.mask;
   std::uint32_t votes = 0;
-  if (meeting.kind == Collective::kBallot || meeting.kind == Collective::kAny || meeting.kind == Collective::kAll) {
+  if (meeting.kind == Collective::kBallot || meeting.kind == Collective::kAny ||
+      meeting.kind == Collective::kAll) {
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       const int lane = std::countr_zero(rest);
       if (meeting.values[lane] != 0) votes |= 1u << lane;
@@ -48,16 +54,25 @@ void complete(const WarpMeeting& meeting, Thread* lanes, Location where) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
     std::uint64_t result = 0;
     switch (meeting.kind) {
-      case Collective::kBallot: result = votes; break;
-      case Collective::kAny: result = votes != 0; break;
-      case Collective::kAll: result = votes == mask; break;
-      case Collective::kElect: result = lane == static_cast<std::uint32_t>(std::countr_zero(mask)); break;
-      case Collective::kSyncWarp: break;
+      case Collective::kBallot:
+        result = votes;
+        break;
+      case Collective::kAny:
+        result = votes != 0;
+        break;
+      case Collective::kAll:
+        result = votes == mask;
+        break;
+      case Collective::kElect:
+        result = lane == static_cast<std::uint32_t>(std::countr_zero(mask));
+        break;
+      case Collective::kSyncWarp:
+        break;
       default: {
         const std::uint32_t source = source_lane(meeting.kind, lane, meeting.arguments[lane]);
         if ((mask >> source & 1) == 0) {
-          fail(where, "the mask must hold every lane that is read", "shuffle: lane %u reads lane %u outside mask %08x",
-               lane, source, mask);
+          fail(where, "the mask must hold every lane that is read",
+               "shuffle: lane %u reads lane %u outside mask %08x", lane, source, mask);
         }
         result = meeting.values[source];
       }
@@ -67,8 +82,9 @@ void complete(const WarpMeeting& meeting, Thread* lanes, Location where) {
 }
 
 const char* name_of(Collective kind) {
-  constexpr const char* kNames[] = {"shfl.idx", "shfl.bfly", "shfl.down",     "shfl.up",   "vote.ballot",
-                                    "vote.any", "vote.all",  "bar.warp.sync", "elect.sync"};
+  constexpr const char* kNames[] = {"shfl.idx", "shfl.bfly",     "shfl.down",
+                                    "shfl.up",  "vote.ballot",   "vote.any",
+                                    "vote.all", "bar.warp.sync", "elect.sync"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -76,30 +92,32 @@ const char* name_of(Collective kind) {
 
 namespace model {
 
-std::uint64_t warp_collective(Collective kind, std::uint32_t mask, std::uint64_t value, std::uint32_t argument,
-                              Location where) {
+std::uint64_t warp_collective(Collective kind, std::uint32_t mask, std::uint64_t value,
+                              std::uint32_t argument, Location where) {
   const sanitizer::Mute mute;
   Thread& self = this_thread();
   Block& block = self.home();
   const unsigned warp_index = self.index() / 32;
   const unsigned lane = self.index() % 32;
   const unsigned first = warp_index * 32;
-  if (block.thread_count - first < 32) mask &= (1u << (block.thread_count - first)) - 1;  // a last warp that is not full
+  if (block.thread_count - first < 32)
+    mask &= (1u << (block.thread_count - first)) - 1;  // a last warp that is not full
   if ((mask >> lane & 1) == 0) {
-    fail(where, "the mask must hold the calling lane", "lane %u calls %s with mask %08x, which lacks it", lane,
-         name_of(kind), mask);
+    fail(where, "the mask must hold the calling lane",
+         "lane %u calls %s with mask %08x, which lacks it", lane, name_of(kind), mask);
   }
   WarpMeeting* meeting = find_meeting(block.warps[warp_index], mask);
   if (meeting == nullptr) {
-    fail(where, "masks of one warp's collectives that overlap", "more than %d collectives of one warp are under way",
-         Warp::kMeetings);
+    fail(where, "masks of one warp's collectives that overlap",
+         "more than %d collectives of one warp are under way", Warp::kMeetings);
   }
   if (meeting->arrived == 0) {
     meeting->mask = mask;
     meeting->kind = kind;
   } else if (meeting->kind != kind) {
     fail(where, "lanes of a warp on different paths, and syncwarp() before they meet again",
-         "diverged warp: %s meets %s of other lanes on mask %08x", name_of(kind), name_of(meeting->kind), mask);
+         "diverged warp: %s meets %s of other lanes on mask %08x", name_of(kind),
+         name_of(meeting->kind), mask);
   }
   meeting->values[lane] = value;
   meeting->arguments[lane] = argument;

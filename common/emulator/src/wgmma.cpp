@@ -15,8 +15,6 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 constexpr int kRows = 64;
-constexpr int kDepth = 16;   // k of one multiplication
-constexpr int kMaxChain = 8;  // multiplications carried out together
 
 typedef float Float2 __attribute__((vector_size(8)));
 typedef float Float4 __attribute__((vector_size(16)));
@@ -25,7 +23,8 @@ typedef float Float4 __attribute__((vector_size(16)));
   Block& block = thread.home();
   if (thread.index() / kThreads >= block.thread_count / kThreads) {
     fail(where, "wgmma needs four whole warps, the first's number a multiple of four",
-         "wgmma by thread %u, which is in no full warpgroup of a block of %u", thread.index(), block.thread_count);
+         "wgmma by thread %u, which is in no full warpgroup of a block of %u", thread.index(),
+         block.thread_count);
   }
   if (block.warp_groups.empty()) block.warp_groups.resize(block.thread_count / kThreads);
   block.shared.track();
@@ -45,24 +44,25 @@ std::size_t fragment_start(unsigned t) {
 }
 
 // d[4j .. 4j+3] = (r, c), (r, c+1), (r+8, c), (r+8, c+1), columns c = 8 j + 2 (t % 4).
-void take_registers(float* tile, int n, unsigned t, float* d) {
+void take_registers(float* tile, int n, unsigned t, const float* d) {
   float* at = tile + fragment_start(t);
   for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
     Float4 quad;
     std::memcpy(&quad, d + 4 * j, sizeof(quad));
-    const Float4 columns = __builtin_shufflevector(quad, quad, 0, 2, 1, 3);
-    std::memcpy(at, &columns, 8);
-    std::memcpy(at + kRows, reinterpret_cast<const char*>(&columns) + 8, 8);
+    const Float2 left = __builtin_shufflevector(quad, quad, 0, 2);
+    const Float2 right = __builtin_shufflevector(quad, quad, 1, 3);
+    std::memcpy(at, &left, sizeof(left));
+    std::memcpy(at + kRows, &right, sizeof(right));
   }
 }
 
 void give_registers(const float* tile, int n, unsigned t, float* d) {
   const float* at = tile + fragment_start(t);
   for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
-    Float4 columns;
-    std::memcpy(&columns, at, 8);
-    std::memcpy(reinterpret_cast<char*>(&columns) + 8, at + kRows, 8);
-    const Float4 quad = __builtin_shufflevector(columns, columns, 0, 2, 1, 3);
+    Float2 left, right;
+    std::memcpy(&left, at, sizeof(left));
+    std::memcpy(&right, at + kRows, sizeof(right));
+    const Float4 quad = __builtin_shufflevector(left, right, 0, 2, 1, 3);
     std::memcpy(d + 4 * j, &quad, sizeof(quad));
   }
 }
@@ -101,7 +101,7 @@ AccumulatorTile& free_tile(WarpGroup& group, int n) {
 
 AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const float* d) {
   for (const auto& tile : group.tiles) {
-    if (tile->registers[t] == d) return tile.get();
+    if (tile->owners[t].registers == d) return tile.get();
   }
   return nullptr;
 }
@@ -113,12 +113,11 @@ void WarpGroup::clear() {
   first = done = 0;
   group_ends.clear();
   waiting.clear();
-  std::fill(std::begin(posted), std::end(posted), 0);
-  std::fill(std::begin(groups), std::end(groups), 0);
-  fenced.reset();
+  std::fill(std::begin(members), std::end(members), Member{});
   for (const auto& tile : tiles) {
     tile->in_flight = 0;
-    if (tile->users > 0) std::fill(std::begin(tile->registers), std::end(tile->registers), nullptr);
+    if (tile->users > 0)
+      std::fill(std::begin(tile->owners), std::end(tile->owners), AccumulatorTile::Owner{});
     tile->users = 0;
   }
 }
@@ -126,9 +125,12 @@ void WarpGroup::clear() {
 void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
   WarpGroup& group = block.warp_groups[group_index];
   if (number < group.done) return;  // carried out with an earlier one
-  alignas(64) static thread_local float a[kMaxChain * kDepth * kRows];
-  alignas(64) static thread_local float b[256 * kMaxChain * kDepth];
-  constexpr std::size_t kPitch = kMaxChain * kDepth;
+  constexpr int kDepth = OperandPanels::kDepth;
+  constexpr std::size_t kPitch = OperandPanels::kPitch;
+  std::unique_ptr<OperandPanels>& panels = this_worker->panels;
+  if (panels == nullptr) panels = std::make_unique<OperandPanels>();
+  float* const a = panels->a;
+  float* const b = panels->b;
 
   // The chain: multiplications on the same accumulators that all threads have posted.
   Multiplication* head = &group.queue[number - group.first];
@@ -136,18 +138,24 @@ void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
   if (!head->accumulate) std::fill(tile.values.begin(), tile.values.end(), 0.0f);
   const bool alone = block.launch->options.async != Async::kLate;
   int length = 0;
-  for (std::uint64_t i = number; i < group.first + group.queue.size() && length < kMaxChain; i++) {
+  for (std::uint64_t i = number;
+       i < group.first + group.queue.size() && length < OperandPanels::kMaxChain; i++) {
     Multiplication& next = group.queue[i - group.first];
     if (next.posted < static_cast<int>(kThreads) || next.tile != &tile) break;
     if (length > 0 && (alone || !next.accumulate)) break;
     sanitizer::acquire(&next.token);
-    if (!load_a(block, next.descriptor_a, next.transpose_a, a + length * kDepth * kRows, next.where)) return;
-    if (!load_b(block, next.descriptor_b, next.transpose_b, next.n, b + length * kDepth, kPitch, next.where)) return;
+    if (!load_a(block, next.descriptor_a, next.transpose_a, a + length * kDepth * kRows,
+                next.where))
+      return;
+    if (!load_b(block, next.descriptor_b, next.transpose_b, next.n, b + length * kDepth, kPitch,
+                next.where))
+      return;
     length++;
   }
   multiply_tile(tile.values.data(), a, b, kPitch, tile.n, length * kDepth);
   tile.in_flight -= length;
-  this_worker->counters.mma_flops += std::uint64_t{2} * kRows * static_cast<unsigned>(tile.n * length * kDepth);
+  this_worker->counters.mma_flops +=
+      std::uint64_t{2} * kRows * static_cast<unsigned>(tile.n * length * kDepth);
   group.done = number + static_cast<std::uint64_t>(length);
   if (group.done == group.first + group.queue.size()) {
     group.first = group.done;
@@ -162,7 +170,7 @@ namespace model {
 void wgmma_fence(Location where) {
   Thread& self = this_thread();
   const sanitizer::Mute mute;
-  warp_group_of(self, where).fenced.set(self.index() % kThreads);
+  warp_group_of(self, where).members[self.index() % kThreads].fenced = true;
 }
 
 void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64_t descriptor_a,
@@ -172,12 +180,14 @@ void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64
   Block& block = self.home();
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
-  if (n < 8 || n > 256 || n % 8 != 0) fail(where, "8 to 256, a multiple of 8", "wgmma with N = %d", n);
+  if (n < 8 || n > 256 || n % 8 != 0)
+    fail(where, "8 to 256, a multiple of 8", "wgmma with N = %d", n);
 
-  const std::uint64_t number = group.posted[t]++;
+  const std::uint64_t number = group.members[t].posted++;
   if (number == group.first + group.queue.size()) {
     Multiplication& fresh = group.queue.emplace_back();
-    fresh = {descriptor_a, descriptor_b, n, transpose_a, transpose_b, accumulate, 0, nullptr, where, 0};
+    fresh = {descriptor_a, descriptor_b, n, transpose_a, transpose_b, accumulate, 0,
+             nullptr,      where,        0};
   }
   Multiplication& multiplication = group.queue[number - group.first];
   if (multiplication.descriptor_a != descriptor_a || multiplication.descriptor_b != descriptor_b ||
@@ -189,23 +199,24 @@ void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64
   }
   AccumulatorTile* tile = tile_of(group, t, d);
   if (tile == nullptr) {
-    if (!group.fenced.test(t)) {
+    if (!group.members[t].fenced) {
       fail(where, "wgmma_fence() before the first multiplication and after touching accumulators",
            "wgmma on registers that were touched since the last wgmma.fence");
     }
     tile = multiplication.tile != nullptr ? multiplication.tile : &free_tile(group, n);
-    tile->registers[t] = d;
+    tile->owners[t].registers = d;
     tile->users++;
     if (accumulate) take_registers(tile->values.data(), n, t, d);
     poison_registers(d, n);
   }
-  tile->last[t] = number;
+  tile->owners[t].last = number;
   if (multiplication.tile == nullptr) {
     multiplication.tile = tile;
     tile->in_flight++;
   }
   if (multiplication.tile != tile || tile->n != n) {
-    fail(where, "one array of accumulators a chain", "wgmma #%llu: the threads of the warpgroup mix up accumulators",
+    fail(where, "one array of accumulators a chain",
+         "wgmma #%llu: the threads of the warpgroup mix up accumulators",
          static_cast<unsigned long long>(number));
   }
   sanitizer::release(&multiplication.token);
@@ -225,12 +236,13 @@ void wgmma_commit(Location where) {
   Thread& self = this_thread();
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
-  const std::uint64_t committed = group.groups[t]++;
+  const std::uint32_t committed = group.members[t].groups++;
   if (committed == group.group_ends.size()) {
-    group.group_ends.push_back(group.posted[t]);
-  } else if (group.group_ends[committed] != group.posted[t]) {
-    fail(where, "all threads of the warpgroup must run the same multiplications",
-         "wgmma.commit_group: the threads of the warpgroup disagree on the group's multiplications");
+    group.group_ends.push_back(group.members[t].posted);
+  } else if (group.group_ends[committed] != group.members[t].posted) {
+    fail(
+        where, "all threads of the warpgroup must run the same multiplications",
+        "wgmma.commit_group: the threads of the warpgroup disagree on the group's multiplications");
   }
 }
 
@@ -240,31 +252,33 @@ void wgmma_wait(int pending, Location where) {
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
   std::uint64_t end = 0;
-  if (group.groups[t] > static_cast<std::uint64_t>(pending)) {
-    end = group.group_ends[group.groups[t] - static_cast<std::uint64_t>(pending) - 1];
+  if (group.members[t].groups > static_cast<std::uint64_t>(pending)) {
+    end = group.group_ends[group.members[t].groups - static_cast<std::uint64_t>(pending) - 1];
     while (group.done < end) {
       group.waiting.set(self.index());
       wait_for(self, WaitKind::kWgmma, end, 0, where);
     }
     sanitizer::acquire(&group.token);
   }
-  // Registers come back by program order, not by what happens to be done: else late and early runs would differ.
+  // Registers come back by program order, not by what happens to be done: else late and early runs
+  // would differ.
   bool all = true;
   for (const auto& tile : group.tiles) {
-    if (tile->registers[t] == nullptr) continue;
-    if (tile->last[t] >= end) {
+    if (tile->owners[t].registers == nullptr) continue;
+    if (tile->owners[t].last >= end) {
       all = false;
       continue;
     }
-    if (!still_poisoned(tile->registers[t], tile->n)) {
+    if (!still_poisoned(tile->owners[t].registers, tile->n)) {
       fail(where, "writes to accumulators between wgmma and the wait that covers it",
-           "wgmma.wait_group: accumulator registers were written while a multiplication was in flight");
+           "wgmma.wait_group: accumulator registers were written while a multiplication was in "
+           "flight");
     }
-    give_registers(tile->values.data(), tile->n, t, tile->registers[t]);
-    tile->registers[t] = nullptr;
+    give_registers(tile->values.data(), tile->n, t, tile->owners[t].registers);
+    tile->owners[t].registers = nullptr;
     tile->users--;
   }
-  if (all) group.fenced.reset(t);
+  if (all) group.members[t].fenced = false;
 }
 
 }  // namespace model

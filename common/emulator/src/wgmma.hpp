@@ -6,7 +6,6 @@
 
 #include "thread_set.hpp"
 
-#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,16 +14,19 @@ namespace rungs::emulator {
 
 struct Block;
 
-/// The accumulators of one wgmma chain while they are "in flight": taken from the threads' registers at the first
-/// multiplication, given back by the wait. Column n of the [64, N] tile holds the rows in the order in which a
-/// thread owns them: rows r and r + 8 side by side (see wgmma_math.hpp).
+/// The accumulators of one chain of multiplications while they are "in flight": taken from the
+/// threads' registers at the first multiplication, given back by the wait. Column n of the [64, N]
+/// tile holds the rows in the order in which a thread owns them: rows r and r + 8 side by side (see
+/// wgmma_math.hpp).
 struct AccumulatorTile {
-  std::vector<float> values;     // [n][64]
+  std::vector<float> values;  // [n][64]
   int n = 0;
-  int in_flight = 0;             // multiplications posted and not done
-  int users = 0;                 // threads whose registers are here
-  float* registers[128] = {};    // where to give them back; null: not here
-  std::uint64_t last[128] = {};  // the thread's youngest multiplication on it
+  int in_flight = 0;  // multiplications posted and not done
+  int users = 0;      // threads whose registers are here
+  struct Owner {
+    float* registers = nullptr;  // where to give them back; null: not here
+    std::uint64_t last = 0;      // the thread's youngest multiplication on it
+  } owners[128];
 };
 
 struct Multiplication {
@@ -40,22 +42,34 @@ struct Multiplication {
   char token = 0;
 };
 
+/// The operands of a chain of multiplications as floats.
+struct OperandPanels {
+  static constexpr int kMaxChain = 8;  // multiplications carried out together
+  static constexpr int kDepth = 16;    // k of one multiplication
+  static constexpr int kPitch = kMaxChain * kDepth;
+  alignas(64) float a[kPitch * 64];   // [k][64], rows in fragment order
+  alignas(64) float b[256 * kPitch];  // [n][kPitch]
+};
+
 struct WarpGroup {
   std::vector<Multiplication> queue;  // numbers first .. first + size
   std::uint64_t first = 0;
-  std::uint64_t done = 0;                 // multiplications carried out
-  std::vector<std::uint64_t> group_ends;  // by committed group: number of multiplications up to its end
+  std::uint64_t done = 0;  // multiplications carried out
+  std::vector<std::uint64_t>
+      group_ends;  // by committed group: number of multiplications up to its end
   ThreadSet waiting;
-  std::uint64_t posted[128] = {};
-  std::uint64_t groups[128] = {};
-  std::bitset<128> fenced;
+  struct Member {
+    std::uint64_t posted = 0;  // multiplications
+    std::uint32_t groups = 0;  // commits
+    bool fenced = false;       // registers not touched since the last wgmma.fence
+  } members[128];
   std::vector<std::unique_ptr<AccumulatorTile>> tiles;
   char token = 0;
 
   void clear();
 };
 
-/// Carries out multiplication `number` of the warpgroup and those behind it that belong to the same chain.
+/// Carries out multiplication `number` of the warpgroup and those behind it of the same chain.
 void wgmma_land(Block& block, unsigned group, std::uint64_t number);
 
 }  // namespace rungs::emulator

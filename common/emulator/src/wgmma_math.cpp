@@ -14,12 +14,14 @@ struct Vector {
   typedef float type __attribute__((vector_size(Lanes * sizeof(float)), aligned(4)));
 };
 
-// Four columns of the tile at a time, rows in passes of Lanes * Vectors: 4 * Vectors accumulators that must stay in
-// registers. So the loops over them are parameter packs, which are unrolled before registers are assigned. Whether
-// the compiler fuses multiplication and addition does not matter: the product of bf16 values is exact.
+// Four columns of the tile at a time, rows in passes of Lanes * Vectors: 4 * Vectors accumulators
+// that must stay in registers. So the loops over them are parameter packs, which are unrolled
+// before registers are assigned. Whether the compiler fuses multiplication and addition does not
+// matter: the product of bf16 values is exact.
 template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
-[[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b, std::size_t b_pitch, int n,
-                                            int k, std::index_sequence<I...>, std::index_sequence<J...>) {
+[[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b,
+                                            std::size_t b_pitch, int n, int k,
+                                            std::index_sequence<I...>, std::index_sequence<J...>) {
   using V = typename Vector<Lanes>::type;
   constexpr int kColumns = 4;
   constexpr int kPass = Lanes * Vectors;
@@ -28,10 +30,12 @@ template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
     for (int row = 0; row < kRows; row += kPass) {
       float* corner = tile + column * kRows + row;
       const float* left = a + row;
-      V sum[kColumns * Vectors] = {*reinterpret_cast<const V*>(corner + I / Vectors * kRows + I % Vectors * Lanes)...};
+      V sum[kColumns * Vectors] = {
+          *reinterpret_cast<const V*>(corner + I / Vectors * kRows + I % Vectors * Lanes)...};
       for (int i = 0; i < k; i++, left += kRows) {
         const V rows[Vectors] = {*reinterpret_cast<const V*>(left + J * Lanes)...};
-        ((sum[I] += rows[I % Vectors] * right[I / Vectors * b_pitch + static_cast<std::size_t>(i)]), ...);
+        ((sum[I] += rows[I % Vectors] * right[I / Vectors * b_pitch + static_cast<std::size_t>(i)]),
+         ...);
       }
       ((*reinterpret_cast<V*>(corner + I / Vectors * kRows + I % Vectors * Lanes) = sum[I]), ...);
     }
@@ -39,27 +43,26 @@ template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
 }
 
 template <int Lanes, int Vectors>
-[[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b, std::size_t b_pitch, int n,
-                                            int k) {
+[[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b,
+                                            std::size_t b_pitch, int n, int k) {
   multiply<Lanes, Vectors>(tile, a, b, b_pitch, n, k, std::make_index_sequence<4 * Vectors>{},
                            std::make_index_sequence<Vectors>{});
 }
 
-void multiply_plain(float* tile, const float* a, const float* b, std::size_t b_pitch, int n, int k) {
+void multiply_plain(float* tile, const float* a, const float* b, std::size_t b_pitch, int n,
+                    int k) {
   multiply<4, 2>(tile, a, b, b_pitch, n, k);  // 128-bit vectors: every x86-64 and aarch64
 }
 
 #if defined(__x86_64__)
 // Contraction is on here and only here: see the header for why it cannot change a result.
-[[gnu::target("avx2,fma"), gnu::optimize("fp-contract=fast")]] void multiply_avx2(float* tile, const float* a,
-                                                                                 const float* b, std::size_t b_pitch,
-                                                                                 int n, int k) {
+[[gnu::target("avx2,fma"), gnu::optimize("fp-contract=fast")]] void multiply_avx2(
+    float* tile, const float* a, const float* b, std::size_t b_pitch, int n, int k) {
   multiply<8, 2>(tile, a, b, b_pitch, n, k);
 }
 
-[[gnu::target("avx512f"), gnu::optimize("fp-contract=fast")]] void multiply_avx512(float* tile, const float* a,
-                                                                                  const float* b, std::size_t b_pitch,
-                                                                                  int n, int k) {
+[[gnu::target("avx512f"), gnu::optimize("fp-contract=fast")]] void multiply_avx512(
+    float* tile, const float* a, const float* b, std::size_t b_pitch, int n, int k) {
   multiply<16, 4>(tile, a, b, b_pitch, n, k);
 }
 #endif
@@ -69,9 +72,11 @@ using Multiply = void (*)(float*, const float*, const float*, std::size_t, int, 
 Multiply by_name(const char* name) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (std::strcmp(name, "avx512") == 0) return __builtin_cpu_supports("avx512f") ? &multiply_avx512 : nullptr;
+  if (std::strcmp(name, "avx512") == 0)
+    return __builtin_cpu_supports("avx512f") ? &multiply_avx512 : nullptr;
   if (std::strcmp(name, "avx2") == 0) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &multiply_avx2 : nullptr;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &multiply_avx2
+                                                                           : nullptr;
   }
 #endif
   return std::strcmp(name, "plain") == 0 ? &multiply_plain : nullptr;
@@ -91,8 +96,8 @@ void multiply_tile(float* tile, const float* a, const float* b, std::size_t b_pi
   chosen(tile, a, b, b_pitch, n, k);
 }
 
-bool multiply_tile_with(const char* name, float* tile, const float* a, const float* b, std::size_t b_pitch, int n,
-                        int k) {
+bool multiply_tile_with(const char* name, float* tile, const float* a, const float* b,
+                        std::size_t b_pitch, int n, int k) {
   const Multiply chosen = by_name(name);
   if (chosen == nullptr) return false;
   chosen(tile, a, b, b_pitch, n, k);

@@ -2,10 +2,11 @@
 /// @file wgmma_math.hpp
 /// The arithmetic of the tensor-core model: where nearly all of the emulator's time goes.
 ///
-/// A tile is kept by columns, float[n][64]. Inside a column the rows are in "fragment order": rows r and r + 8 of a
-/// warp's 16 are neighbours, because a thread owns both. Every element is the sum, in order of k, of products of
-/// bf16 values. Such a product is exact in f32, so fused and separate multiply-add round alike, and all code paths
-/// give the same bits.
+/// A tile is kept by columns, float[n][64]. Inside a column the rows are in "fragment order": rows
+/// r and r + 8 of a warp's 16 are neighbours, because a thread owns both. Every element is the sum,
+/// in order of k, of products of bf16 values. Such a product is exact in f32 (unless it
+/// underflows), so fused and separate multiply-add round alike, and all code paths give the same
+/// bits.
 
 #include <rungs/config.hpp>
 
@@ -18,11 +19,13 @@ namespace rungs::emulator {
 constexpr unsigned fragment_row(unsigned r) { return r / 16 * 16 + r % 8 * 2 + r % 16 / 8; }
 
 /// tile[n][64] += sum over k of b[n][k] * a[k][64].
-/// @param a [k][64], rows in fragment order  @param b [n][b_pitch]  @param n a multiple of 8  @param k at least 1
+/// @param a [k][64], rows in fragment order  @param b [n][b_pitch]  @param n a multiple of 8
+///         @param k at least 1
 void multiply_tile(float* tile, const float* a, const float* b, std::size_t b_pitch, int n, int k);
 
-/// The same by name of the instruction set, for tests: "avx512", "avx2", "plain". False if the machine lacks it.
-bool multiply_tile_with(const char* name, float* tile, const float* a, const float* b, std::size_t b_pitch, int n,
-                        int k);
+/// The same by name of the instruction set, for tests: "avx512", "avx2", "plain". False if the
+/// machine lacks it.
+bool multiply_tile_with(const char* name, float* tile, const float* a, const float* b,
+                        std::size_t b_pitch, int n, int k);
 
 }  // namespace rungs::emulator

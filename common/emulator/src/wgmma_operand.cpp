@@ -14,12 +14,24 @@ typedef std::uint16_t Half8 __attribute__((vector_size(16)));
 typedef std::uint32_t Word4 __attribute__((vector_size(16)));
 typedef float Float4 __attribute__((vector_size(16)));
 
-Half8 interleave_low(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11); }
-Half8 interleave_high(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15); }
-Half8 words_low(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 0, 1, 8, 9, 2, 3, 10, 11); }
-Half8 words_high(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 4, 5, 12, 13, 6, 7, 14, 15); }
-Half8 pairs_low(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11); }
-Half8 pairs_high(Half8 x, Half8 y) { return __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15); }
+Half8 interleave_low(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+Half8 interleave_high(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+Half8 words_low(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 0, 1, 8, 9, 2, 3, 10, 11);
+}
+Half8 words_high(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 4, 5, 12, 13, 6, 7, 14, 15);
+}
+Half8 pairs_low(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
+}
+Half8 pairs_high(Half8 x, Half8 y) {
+  return __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
+}
 
 // A bf16 is the upper half of a float.
 void store_floats(float* out, Half8 values) {
@@ -30,13 +42,17 @@ void store_floats(float* out, Half8 values) {
   std::memcpy(out + 4, &high, sizeof(high));
 }
 
-// The chunk at `offset` after all checks; false after reporting. The checks' common outcome is decided here.
-inline bool load_chunk(Block& block, std::uint32_t offset, const char* operand, Location where, Half8* chunk) {
+// The chunk at `offset` after all checks; false after reporting. The checks' common outcome is
+// decided here.
+inline bool load_chunk(Block& block, std::uint32_t offset, const char* operand, Location where,
+                       Half8* chunk) {
   SharedMemory& shared = block.shared;
   const std::byte* memory = shared.at(offset);
-  const bool plain = offset >= SharedMemory::kBase &&
-                     offset + SharedMemory::kGranule <= SharedMemory::kBase + shared.dynamic_bytes() &&
-                     shared.landing(offset) == 0 && shared.view_is_current(offset) && !sanitizer::thread_sanitizer();
+  const bool plain =
+      offset >= SharedMemory::kBase &&
+      offset + SharedMemory::kGranule <= SharedMemory::kBase + shared.dynamic_bytes() &&
+      shared.landing(offset) == 0 && shared.view_is_current(offset) &&
+      !sanitizer::thread_sanitizer();
   if (plain) {
     shared.seen_fence(offset) = shared.fence_count;
   } else {
@@ -49,7 +65,7 @@ inline bool load_chunk(Block& block, std::uint32_t offset, const char* operand, 
 
 // Four rows of eight become, word by word, four chunks of (row 0, 1, 2, 3) for words 0 to 3.
 void transpose_words(const Half8 (&in)[4], Half8 (&out)[4]) {
-  const Half8 a = words_low(in[0], in[1]);   // words 0 and 1 of rows 0, 1
+  const Half8 a = words_low(in[0], in[1]);  // words 0 and 1 of rows 0, 1
   const Half8 b = words_low(in[2], in[3]);
   const Half8 c = words_high(in[0], in[1]);  // words 2 and 3
   const Half8 d = words_high(in[2], in[3]);
@@ -61,37 +77,25 @@ void transpose_words(const Half8 (&in)[4], Half8 (&out)[4]) {
 
 bool reject(Block& block, const OperandLayout& layout, const char* operand, Location where) {
   if (layout.base_offset == 0) return false;
-  fail_async(block, where, "align the tile to 1024 bytes", "%s: a descriptor with base offset %u is not modelled",
-             operand, layout.base_offset);
+  fail_async(block, where, "align the tile to 1024 bytes",
+             "%s: a descriptor with base offset %u is not modelled", operand, layout.base_offset);
   return true;
 }
 
 }  // namespace
 
 OperandLayout OperandLayout::decode(std::uint64_t descriptor) {
-  constexpr std::uint32_t kSpans[] = {16, 128, 64, 32};
-  const auto field = [&](int bit) { return static_cast<std::uint32_t>(descriptor >> bit & 0x3fff) << 4; };
+  constexpr std::uint32_t kChunkBits[] = {0, 3, 2, 1};  // none, 128B, 64B, 32B
+  const auto field = [&](int bit) {
+    return static_cast<std::uint32_t>(descriptor >> bit & 0x3fff) << 4;
+  };
   OperandLayout layout;
   layout.start = field(0);
   layout.leading = field(16);
   layout.stride = field(32);
   layout.base_offset = static_cast<unsigned>(descriptor >> 49 & 7);
-  layout.span = kSpans[descriptor >> 62];
+  layout.chunk_bits = kChunkBits[descriptor >> 62];
   return layout;
-}
-
-std::uint32_t OperandLayout::k_major(std::uint32_t row, std::uint32_t chunk) const {
-  const std::uint32_t offset =
-      start + row / 8 * stride + row % 8 * span + chunk * (span == 16 ? leading : 16);
-  return offset ^ ((offset >> 7 & (span / 16 - 1)) << 4);
-}
-
-std::uint32_t OperandLayout::mn_major(std::uint32_t chunk, std::uint32_t k) const {
-  if (span == 16) return start + chunk * stride + k % 8 * 16 + k / 8 * leading;
-  const std::uint32_t chunks = span / 16;
-  const std::uint32_t offset =
-      start + chunk % chunks * 16 + chunk / chunks * leading + k % 8 * span + k / 8 * stride;
-  return offset ^ ((offset >> 7 & (chunks - 1)) << 4);
 }
 
 bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out, Location where) {
@@ -104,7 +108,8 @@ bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out,
       for (std::uint32_t k = 0; k < 16; k++) {
         Half8 upper, lower;
         if (!load_chunk(block, layout.mn_major(warp * 2, k), kName, where, &upper)) return false;
-        if (!load_chunk(block, layout.mn_major(warp * 2 + 1, k), kName, where, &lower)) return false;
+        if (!load_chunk(block, layout.mn_major(warp * 2 + 1, k), kName, where, &lower))
+          return false;
         store_floats(corner + k * 64, interleave_low(upper, lower));
         store_floats(corner + k * 64 + 8, interleave_high(upper, lower));
       }
@@ -113,10 +118,11 @@ bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out,
     for (std::uint32_t chunk = 0; chunk < 2; chunk++) {  // a chunk is eight k of one row: transpose
       Half8 rows[16];
       for (std::uint32_t r = 0; r < 16; r++) {
-        if (!load_chunk(block, layout.k_major(warp * 16 + r, chunk), kName, where, &rows[r])) return false;
+        if (!load_chunk(block, layout.k_major(warp * 16 + r, chunk), kName, where, &rows[r]))
+          return false;
       }
-      for (std::uint32_t half = 0; half < 2; half++) {      // k 0-3 and 4-7 of the chunk
-        for (std::uint32_t quad = 0; quad < 2; quad++) {    // rows 0-3 (and 8-11), 4-7 (and 12-15)
+      for (std::uint32_t half = 0; half < 2; half++) {    // k 0-3 and 4-7 of the chunk
+        for (std::uint32_t quad = 0; quad < 2; quad++) {  // rows 0-3 (and 8-11), 4-7 (and 12-15)
           Half8 pairs[4];  // word w of pairs[i]: rows i and i + 8 at k = w
           for (std::uint32_t i = 0; i < 4; i++) {
             const Half8 upper = rows[quad * 4 + i], lower = rows[quad * 4 + i + 8];
@@ -134,8 +140,8 @@ bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out,
   return true;
 }
 
-bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, float* out, std::size_t pitch,
-            Location where) {
+bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, float* out,
+            std::size_t pitch, Location where) {
   constexpr const char* kName = "wgmma operand B";
   const OperandLayout layout = OperandLayout::decode(descriptor);
   if (reject(block, layout, kName, where)) return false;

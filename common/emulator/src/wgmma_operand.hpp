@@ -16,20 +16,35 @@ struct OperandLayout {
   std::uint32_t start = 0;
   std::uint32_t leading = 0;
   std::uint32_t stride = 0;
-  std::uint32_t span = 16;  // 16: no swizzle
+  std::uint32_t chunk_bits = 0;  ///< log2 of the swizzle span in 16-byte chunks; 0: no swizzle
   unsigned base_offset = 0;
 
   static OperandLayout decode(std::uint64_t descriptor);
   /// Offset of the 16 bytes that hold elements 8 `chunk` ... + 7 of K in row `row` (of M or N).
-  [[nodiscard]] std::uint32_t k_major(std::uint32_t row, std::uint32_t chunk) const;
+  [[nodiscard]] std::uint32_t k_major(std::uint32_t row, std::uint32_t chunk) const {
+    const std::uint32_t next = chunk_bits == 0 ? leading : 16;
+    return swizzled(start + row / 8 * stride + (row % 8 << (4 + chunk_bits)) + chunk * next);
+  }
   /// Offset of the 16 bytes that hold elements 8 `chunk` ... + 7 of M or N at `k`.
-  [[nodiscard]] std::uint32_t mn_major(std::uint32_t chunk, std::uint32_t k) const;
+  [[nodiscard]] std::uint32_t mn_major(std::uint32_t chunk, std::uint32_t k) const {
+    const std::uint32_t along_mn = chunk_bits == 0 ? stride : leading;
+    const std::uint32_t along_k = chunk_bits == 0 ? leading : stride;
+    return swizzled(start + (chunk & mask()) * 16 + (chunk >> chunk_bits) * along_mn +
+                    (k % 8 << (4 + chunk_bits)) + k / 8 * along_k);
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t mask() const { return (1u << chunk_bits) - 1; }
+  /// The hardware xors address bits 4-6 with bits 7-9, as many as the span has.
+  [[nodiscard]] std::uint32_t swizzled(std::uint32_t offset) const {
+    return offset ^ (offset >> 7 & mask()) << 4;
+  }
 };
 
 /// A[64, 16] to out[k][64], rows in fragment order. False after reporting.
 bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out, Location where);
 /// B[16, n] to out[n][pitch]. False after reporting.
-bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, float* out, std::size_t pitch,
-            Location where);
+bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, float* out,
+            std::size_t pitch, Location where);
 
 }  // namespace rungs::emulator

@@ -13,7 +13,9 @@ namespace rungs::emulator {
 __thread Worker* this_worker = nullptr;
 
 Worker::Worker(Executor::Impl& executor)
-    : executor_(executor), stacks_(&Worker::run_threads), lazy_(!sanitizer::thread_sanitizer()) {}
+    : executor_(executor),
+      stacks_(&Worker::run_threads),
+      lazy_(!sanitizer::thread_sanitizer()) {}
 
 Worker::~Worker() {
   for (void* engine : engines_) __tsan_destroy_fiber(engine);
@@ -29,7 +31,8 @@ void* Worker::next_engine() {
   return engines_[next_engine_++ % engines_.size()];
 }
 
-// The context in which `next` goes on, and what the sanitizers must know of it. Null: the scheduler's.
+// The context in which `next` goes on, and what the sanitizers must know of it. Null: the
+// scheduler's.
 Context Worker::activate(Thread* next, void** tsan_fiber, Stack** stack) {
   running = next;
   current_thread = next;
@@ -48,7 +51,8 @@ Context Worker::activate(Thread* next, void** tsan_fiber, Stack** stack) {
   return context;
 }
 
-void Worker::switch_to(Context* save, void** fake_stack, Context to, void* tsan_fiber, const Stack* stack) {
+void Worker::switch_to(Context* save, void** fake_stack, Context to, void* tsan_fiber,
+                       const Stack* stack) {
   if (sanitizer::thread_sanitizer()) __tsan_switch_to_fiber(tsan_fiber, 1);
   if (sanitizer::address_sanitizer()) {
     __sanitizer_start_switch_fiber(fake_stack, stack != nullptr ? stack->bottom : scheduler_bottom_,
@@ -65,7 +69,9 @@ void Worker::leave(Thread& self) {
   Stack& stack = *self.stack;
   constexpr std::ptrdiff_t kReserve = 2048;
   if (static_cast<std::byte*>(__builtin_frame_address(0)) - stack.bottom < kReserve) {
-    std::fprintf(stderr, "rungs emulator: kernel \"%s\" has used up a thread's stack of %zu KB: smaller local arrays\n",
+    std::fprintf(stderr,
+                 "rungs emulator: kernel \"%s\" has used up a thread's stack of %zu KB: smaller "
+                 "local arrays\n",
                  self.home().launch->name(), stack.size_bytes / 1024);
     std::abort();
   }
@@ -138,7 +144,8 @@ void Worker::run_threads() {
       current_thread = next;
       continue;
     }
-    StackPool::check_canary(*stack);
+    // The canary lies in a cold cache line: a sample suffices, every stack is checked in the end.
+    if (++worker.released_stacks_ % 32 == 0) StackPool::check_canary(*stack);
     void* tsan_fiber;
     Stack* next_stack;
     const Context to = worker.activate(next, &tsan_fiber, &next_stack);

@@ -2,9 +2,10 @@
 /// @file worker.hpp
 /// One OS thread of an executor, and how its CUDA threads hand the processor to each other.
 ///
-/// A CUDA thread runs on a pooled stack. The loop at the bottom of the stack (run_threads) starts one thread after
-/// another; a thread that waits keeps the stack and the worker goes on with another one. So a kernel without
-/// barriers needs one stack, whatever its size, and a thread costs a few nanoseconds.
+/// A CUDA thread runs on a pooled stack. The loop at the bottom of the stack (run_threads) starts
+/// one thread after another; a thread that waits keeps the stack and the worker goes on with
+/// another one. So a kernel without barriers needs one stack, whatever its size, and a thread costs
+/// a few nanoseconds.
 
 #include "cluster.hpp"
 
@@ -26,10 +27,12 @@ class Worker {
   void run();
 
   // --- for the models
-  Thread* running = nullptr;   // null: the scheduler, or an asynchronous operation, is
-  std::uint64_t progress = 0;  // counts everything but fruitless polls
-  Counters counters;           // since the last cluster ended
-  /// Suspends the running thread; returns when it is picked again (it must be in a set, or somebody's waiter).
+  Thread* running = nullptr;              // null: the scheduler, or an asynchronous operation, is
+  std::uint64_t progress = 0;             // counts everything but fruitless polls
+  Counters counters;                      // since the last cluster ended
+  std::unique_ptr<OperandPanels> panels;  // the tensor-core model's; made at first use
+  /// Suspends the running thread; returns when it is picked again (it must be in a set, or
+  /// somebody's waiter).
   void leave(Thread& self);
   /// Suspends the running thread for good, after a report.
   [[noreturn]] void abandon(Thread& self);
@@ -41,7 +44,8 @@ class Worker {
   void drive(Cluster& cluster);
   void enter(Thread& thread);
   Context activate(Thread* next, void** tsan_fiber, Stack** stack);
-  void switch_to(Context* save, void** fake_stack, Context to, void* tsan_fiber, const Stack* stack);
+  void switch_to(Context* save, void** fake_stack, Context to, void* tsan_fiber,
+                 const Stack* stack);
   void arrived(void* fake_stack);
   void thread_ended(Thread& thread);
 
@@ -49,7 +53,7 @@ class Worker {
   void unload(std::size_t resident_index);
   bool take_work();
   void rest(unsigned idle_rounds);
-  void check_watchdog();
+  void check_watchdog(bool start);
 
   Executor::Impl& executor_;
   StackPool stacks_;
@@ -63,6 +67,7 @@ class Worker {
   std::vector<std::unique_ptr<Block>> free_blocks_;
   std::vector<void*> engines_;
   std::size_t next_engine_ = 0;
+  std::uint32_t released_stacks_ = 0;
   bool lazy_ = true;  // TSan needs a fiber for every CUDA thread
   std::uint64_t watched_progress_ = 0;
   std::chrono::steady_clock::time_point watched_since_{};
@@ -77,7 +82,8 @@ extern __thread Worker* this_worker __attribute__((tls_model("initial-exec")));
 inline Thread& this_thread() { return *static_cast<Thread*>(current_thread); }
 
 /// Suspends the running thread with the reason that a report shows.
-inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail, Location where) {
+inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
+                     Location where) {
   self.wait_kind_ = static_cast<std::uint8_t>(kind);
   self.wait_detail_ = detail;
   self.value = value;

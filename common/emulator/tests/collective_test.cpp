@@ -118,12 +118,14 @@ TEST(BlockBarrier, OrdersSharedMemory) {
     for (const unsigned n : {1u, 33u, 128u, 1000u, 1024u}) {
       std::vector<std::uint32_t> out(3 * n, ~0u);
       ASSERT_EQ(run(executor, {.grid = {3}, .block = {n}}, neighbours, out.data(), 5), "");
-      for (unsigned i = 0; i < 3 * n; i++) ASSERT_EQ(out[i], (i % n + 5) % n) << "n " << n << " seed " << seed;
+      for (unsigned i = 0; i < 3 * n; i++)
+        ASSERT_EQ(out[i], (i % n + 5) % n) << "n " << n << " seed " << seed;
     }
   }
 }
 
-// Warps 0 and 1 produce and arrive; warps 2 and 3 wait for them. Barrier 3 and barrier 4 take turns.
+// Warps 0 and 1 produce and arrive; warps 2 and 3 wait for them. Barrier 3 and barrier 4 take
+// turns.
 RUNGS_KERNEL(128) producers(std::uint32_t* out) {
   RUNGS_SHARED_ARRAY(std::uint32_t, buffer, 64);
   for (std::uint32_t round = 0; round < 4; round++) {
@@ -166,7 +168,8 @@ RUNGS_KERNEL(64) cluster_ring(std::uint32_t* out) {
 TEST(Cluster, BlocksReachEachOthersBarriers) {
   Executor executor({4, 2});
   std::vector<std::uint32_t> out(12, 0);
-  ASSERT_EQ(run(executor, {.grid = {12}, .block = {64}, .cluster = {4}}, cluster_ring, out.data()), "");
+  ASSERT_EQ(run(executor, {.grid = {12}, .block = {64}, .cluster = {4}}, cluster_ring, out.data()),
+            "");
   for (std::uint32_t i = 0; i < 12; i++) EXPECT_EQ(out[i], i % 4 + 1);
 }
 

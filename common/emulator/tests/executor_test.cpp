@@ -28,7 +28,8 @@ RUNGS_KERNEL(256) count_threads(std::uint32_t* visits, int n) {
 RUNGS_KERNEL(64) write_indices(std::uint32_t* out) {
   const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  out[block * blockDim.x * blockDim.y * blockDim.z + thread] = threadIdx.x | threadIdx.y << 8 | threadIdx.z << 16;
+  out[block * blockDim.x * blockDim.y * blockDim.z + thread] =
+      threadIdx.x | threadIdx.y << 8 | threadIdx.z << 16;
 }
 
 // Sets own flag, then waits for the other kernel's.
@@ -69,8 +70,8 @@ RUNGS_KERNEL(32) nothing() {}
 class ExecutorTest : public ::testing::TestWithParam<ExecutorOptions> {};
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ExecutorTest,
-                         ::testing::Values(ExecutorOptions{1, 1}, ExecutorOptions{4, 1}, ExecutorOptions{4, 3},
-                                           ExecutorOptions{7, 2}),
+                         ::testing::Values(ExecutorOptions{1, 1}, ExecutorOptions{4, 1},
+                                           ExecutorOptions{4, 3}, ExecutorOptions{7, 2}),
                          [](const auto& shape) {
                            return "Sms" + std::to_string(shape.param.sm_count) + "Workers" +
                                   std::to_string(shape.param.workers);
@@ -81,8 +82,10 @@ TEST_P(ExecutorTest, RunsEveryThreadOnce) {
   for (const int n : {1, 31, 256, 257, 5000}) {
     std::vector<std::uint32_t> visits(static_cast<std::size_t>(n), 0);
     const auto blocks = static_cast<unsigned>((n + 255) / 256);
-    ASSERT_EQ(run(executor, {.grid = {blocks}, .block = {256}}, count_threads, visits.data(), n), "");
-    for (int i = 0; i < n; i++) ASSERT_EQ(visits[static_cast<std::size_t>(i)], 1u) << "thread " << i << " of " << n;
+    ASSERT_EQ(run(executor, {.grid = {blocks}, .block = {256}}, count_threads, visits.data(), n),
+              "");
+    for (int i = 0; i < n; i++)
+      ASSERT_EQ(visits[static_cast<std::size_t>(i)], 1u) << "thread " << i << " of " << n;
   }
 }
 
@@ -122,7 +125,8 @@ TEST_P(ExecutorTest, KernelWaitsForHostAndHostWorkRunsMeanwhile) {
 
   flag = 0;
   Completion again;
-  executor.submit(make_request("await", {.grid = {1}, .block = {32}}, await_value, &flag, &seen), again.callback());
+  executor.submit(make_request("await", {.grid = {1}, .block = {32}}, await_value, &flag, &seen),
+                  again.callback());
   std::thread peer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     __atomic_store_n(&flag, 9u, __ATOMIC_RELEASE);
@@ -146,13 +150,17 @@ TEST_P(ExecutorTest, FailureEndsOneLaunchAndNoOther) {
   Executor executor(GetParam());
   Completion bad, good;
   std::vector<std::uint32_t> visits(1000, 0);
-  executor.submit(make_request("broken", {.grid = {40}, .block = {64}}, out_of_order_barrier, 17), bad.callback());
-  executor.submit(make_request("sound", {.grid = {4}, .block = {256}}, count_threads, visits.data(), 1000),
-                  good.callback());
+  executor.submit(make_request("broken", {.grid = {40}, .block = {64}}, out_of_order_barrier, 17),
+                  bad.callback());
+  executor.submit(
+      make_request("sound", {.grid = {4}, .block = {256}}, count_threads, visits.data(), 1000),
+      good.callback());
   const std::string report = bad.wait();
   EXPECT_NE(report.find("kernel \"broken\": deadlock"), std::string::npos) << report;
   EXPECT_NE(report.find("block (17,0,0)"), std::string::npos) << report;
-  EXPECT_NE(report.find("63 threads wait for: barrier 0 for 64 threads {63 arrived}"), std::string::npos) << report;
+  EXPECT_NE(report.find("63 threads wait for: barrier 0 for 64 threads {63 arrived}"),
+            std::string::npos)
+      << report;
   EXPECT_NE(report.find("executor_test.cpp:"), std::string::npos) << report;
   EXPECT_EQ(good.wait(), "");
   EXPECT_EQ(std::accumulate(visits.begin(), visits.end(), 0u), 1000u);
@@ -164,7 +172,8 @@ TEST_P(ExecutorTest, FailureEndsOneLaunchAndNoOther) {
 TEST_P(ExecutorTest, CompletionMaySubmitTheNextLaunch) {
   Executor executor(GetParam());
   std::vector<std::uint32_t> visits(64, 0);
-  const auto request = make_request("chain", {.grid = {1}, .block = {64}}, count_threads, visits.data(), 64);
+  const auto request =
+      make_request("chain", {.grid = {1}, .block = {64}}, count_threads, visits.data(), 64);
   Completion end;
   constexpr int kLength = 50;
   std::function<void(int)> submit_rest = [&](int left) {
@@ -187,8 +196,9 @@ TEST_P(ExecutorTest, DestructorWaitsForWork) {
   {
     Executor executor(GetParam());
     for (int i = 0; i < 5; i++) {
-      executor.submit(make_request("late", {.grid = {40}, .block = {256}}, count_threads, visits.data(), 10000),
-                      [&](const std::string& report) { ended += report.empty() ? 1 : 100; });
+      executor.submit(
+          make_request("late", {.grid = {40}, .block = {256}}, count_threads, visits.data(), 10000),
+          [&](const std::string& report) { ended += report.empty() ? 1 : 100; });
     }
   }
   EXPECT_EQ(ended, 5);
@@ -217,6 +227,22 @@ TEST(Executor, ThreadsThatNeverWaitShareAStack) {
   std::vector<std::uint32_t> visits(4096, 0);
   ASSERT_EQ(run(executor, {.grid = {16}, .block = {256}}, count_threads, visits.data(), 4096), "");
   EXPECT_LE(executor.counters().fiber_switches, 16u);  // one entry a block
+}
+
+RUNGS_KERNEL(32) sleep_until(std::uint32_t* flag) {
+  while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0) ptx::nanosleep(100);
+}
+
+// Sleeping in a loop is no progress, but until the watchdog's time is over it is no failure either.
+TEST(Executor, SleepingKernelsAreLeftAlone) {
+  Executor executor({1, 1});
+  std::uint32_t flag = 0;
+  Completion kernel;
+  executor.submit(make_request("sleeps", {.grid = {1}, .block = {32}}, sleep_until, &flag),
+                  kernel.callback());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  __atomic_store_n(&flag, 1u, __ATOMIC_RELEASE);
+  EXPECT_EQ(kernel.wait(), "");
 }
 
 // A launch that polls a flag nobody sets is ended by the watchdog.
@@ -248,21 +274,29 @@ std::string refusal(const Executor& executor, const gpu::LaunchConfig& config, E
 TEST(Executor, RefusesImpossibleShapes) {
   const Executor executor({4, 1});
   const auto invalid = ErrorCode::kInvalidArgument;
-  EXPECT_NE(refusal(executor, {.grid = {0}, .block = {32}}, invalid).find("grid 0 x 1 x 1"), std::string::npos);
-  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {1025}}, invalid).find("block 1025 x 1 x 1"), std::string::npos);
-  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {1, 1, 65}}, invalid).find("64 in z"), std::string::npos);
-  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {32}, .shared_bytes = 232449}, invalid).find("232449"),
+  EXPECT_NE(refusal(executor, {.grid = {0}, .block = {32}}, invalid).find("grid 0 x 1 x 1"),
             std::string::npos);
-  EXPECT_NE(refusal(executor, {.grid = {3}, .block = {32}, .cluster = {2}}, invalid).find("multiple of the cluster"),
+  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {1025}}, invalid).find("block 1025 x 1 x 1"),
             std::string::npos);
-  EXPECT_NE(refusal(executor, {.grid = {17}, .block = {32}, .cluster = {17}}, invalid).find("1 to 16 blocks"),
+  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {1, 1, 65}}, invalid).find("64 in z"),
             std::string::npos);
-  const std::string too_many =
-      refusal(executor, {.grid = {9}, .block = {1024}, .cooperative = true}, ErrorCode::kUnsupported);
+  EXPECT_NE(refusal(executor, {.grid = {1}, .block = {32}, .shared_bytes = 232449}, invalid)
+                .find("232449"),
+            std::string::npos);
+  EXPECT_NE(refusal(executor, {.grid = {3}, .block = {32}, .cluster = {2}}, invalid)
+                .find("multiple of the cluster"),
+            std::string::npos);
+  EXPECT_NE(refusal(executor, {.grid = {17}, .block = {32}, .cluster = {17}}, invalid)
+                .find("1 to 16 blocks"),
+            std::string::npos);
+  const std::string too_many = refusal(
+      executor, {.grid = {9}, .block = {1024}, .cooperative = true}, ErrorCode::kUnsupported);
   EXPECT_NE(too_many.find("9 blocks of 1024 threads"), std::string::npos) << too_many;
   EXPECT_NE(too_many.find("4 SMs hold 8"), std::string::npos) << too_many;
-  EXPECT_NO_THROW(executor.check(*make_request("fits", {.grid = {8}, .block = {1024}, .cooperative = true}, nothing)));
-  EXPECT_NO_THROW(executor.check(*make_request("fits", {.grid = {1}, .block = {32}, .shared_bytes = 232448}, nothing)));
+  EXPECT_NO_THROW(executor.check(
+      *make_request("fits", {.grid = {8}, .block = {1024}, .cooperative = true}, nothing)));
+  EXPECT_NO_THROW(executor.check(
+      *make_request("fits", {.grid = {1}, .block = {32}, .shared_bytes = 232448}, nothing)));
 }
 
 TEST(Executor, RefusesImpossibleDevices) {
@@ -276,9 +310,10 @@ TEST(Executor, CooperativeGridWaitsForRoom) {
   std::uint32_t flag = 0, seen = 0, counter = 0;
   std::vector<std::uint32_t> after(2, 0);
   Completion first, second;
-  executor.submit(make_request("holds", {.grid = {1}, .block = {1024}}, await_value, &flag, &seen), first.callback());
-  executor.submit(make_request("waits", {.grid = {2}, .block = {1024}, .cooperative = true}, grid_barrier, &counter,
-                               after.data()),
+  executor.submit(make_request("holds", {.grid = {1}, .block = {1024}}, await_value, &flag, &seen),
+                  first.callback());
+  executor.submit(make_request("waits", {.grid = {2}, .block = {1024}, .cooperative = true},
+                               grid_barrier, &counter, after.data()),
                   second.callback());
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(__atomic_load_n(&counter, __ATOMIC_RELAXED), 0u);

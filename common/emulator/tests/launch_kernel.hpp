@@ -45,7 +45,7 @@ std::shared_ptr<LaunchRequest> make_request(std::string name, const gpu::LaunchC
   request->name = std::move(name);
   request->config = config;
   request->kernel = reinterpret_cast<const void*>(kernel);
-  request->invoke = &gpu::detail::invoke_kernel<P...>;
+  request->invoke = gpu::detail::invoke_of<P...>();
   [&](std::remove_const_t<P>... values) {
     void* pointers[] = {static_cast<void*>(&values)..., nullptr};
     const std::size_t sizes_bytes[] = {sizeof(P)..., 0};
@@ -57,7 +57,8 @@ std::shared_ptr<LaunchRequest> make_request(std::string name, const gpu::LaunchC
 
 /// Runs the kernel to its end; returns its report, empty if it went well.
 template <class... P, class... A>
-std::string run(Executor& executor, const gpu::LaunchConfig& config, void (*kernel)(P...), A... arguments) {
+std::string run(Executor& executor, const gpu::LaunchConfig& config, void (*kernel)(P...),
+                A... arguments) {
   const auto request = make_request("kernel_under_test", config, kernel, arguments...);
   executor.check(*request);
   Completion completion;
@@ -68,7 +69,9 @@ std::string run(Executor& executor, const gpu::LaunchConfig& config, void (*kern
 /// Sets the emulator's options for a scope.
 class ScopedOptions {
  public:
-  explicit ScopedOptions(const Options& options) : before_(emulator::options()) { set_options(options); }
+  explicit ScopedOptions(const Options& options) : before_(emulator::options()) {
+    set_options(options);
+  }
   ~ScopedOptions() { set_options(before_); }
   ScopedOptions(const ScopedOptions&) = delete;
   ScopedOptions& operator=(const ScopedOptions&) = delete;

@@ -1,12 +1,11 @@
-// Bugs planted in a small GEMM pipeline and in single instructions: each must be caught, with the words that help.
-// A bug that shows only in the result counts as caught when the result is wrong or NaN.
+// Bugs planted in a small GEMM pipeline: each must be caught, with the words that help. A bug that
+// shows only in the result counts as caught when the result is wrong or NaN.
 
 #include "launch_kernel.hpp"
 
 #include <rungs/core/dtype.hpp>
 #include <rungs/emulator/tensor_map.hpp>
 #include <rungs/gpu/kernel.hpp>
-#include <rungs/ptx/fence.hpp>
 #include <rungs/ptx/mbarrier.hpp>
 #include <rungs/ptx/sync.hpp>
 #include <rungs/ptx/tma.hpp>
@@ -14,7 +13,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -27,12 +25,12 @@ namespace {
 
 enum class Bug {
   kNone,
-  kProducerParity,     // the producer waits for the wrong phase
-  kConsumerParity,     // the consumer never flips its parity
-  kNoFullWait,         // the consumer does not wait for the tiles
-  kEarlyRelease,       // a stage is handed back before its multiplications are done
-  kNoInitSync,         // no barrier after mbarrier_init
-  kNoWgmmaWait,        // the accumulators are read without a wait
+  kProducerParity,  // the producer waits for the wrong phase
+  kConsumerParity,  // the consumer never flips its parity
+  kNoFullWait,      // the consumer does not wait for the tiles
+  kEarlyRelease,    // a stage is handed back before its multiplications are done
+  kNoInitSync,      // no barrier after mbarrier_init
+  kNoWgmmaWait,     // the accumulators are read without a wait
   kNoWgmmaFence,
   kExpectTooMany,
   kExpectTooFew,
@@ -56,7 +54,8 @@ struct alignas(1024) Stages {
 // C[64, 64] = A[64, 384] B[64, 384]^T. Warpgroup 0 multiplies, warp 4 copies.
 template <Bug kBug>
 RUNGS_KERNEL(160)
-pipeline(RUNGS_GRID_CONSTANT const gpu::TensorMap map_a, RUNGS_GRID_CONSTANT const gpu::TensorMap map_b, float* c) {
+pipeline(RUNGS_GRID_CONSTANT const gpu::TensorMap map_a,
+         RUNGS_GRID_CONSTANT const gpu::TensorMap map_b, float* c) {
   RUNGS_DYNAMIC_SHARED(Stages, s);
   const unsigned t = threadIdx.x;
   if (t == 0) {
@@ -92,7 +91,8 @@ pipeline(RUNGS_GRID_CONSTANT const gpu::TensorMap map_a, RUNGS_GRID_CONSTANT con
   for (int i = 0; i < kSteps; i++) {
     const int stage = i % kStages;
     const auto parity = static_cast<std::uint32_t>(i / kStages & 1);
-    if (kBug != Bug::kNoFullWait) ptx::mbarrier_wait(&s.full[stage], kBug == Bug::kConsumerParity ? 0 : parity);
+    if (kBug != Bug::kNoFullWait)
+      ptx::mbarrier_wait(&s.full[stage], kBug == Bug::kConsumerParity ? 0 : parity);
     const std::uint32_t stride = kBug == Bug::kWrongStride ? 65536 : 1024;
     const auto swizzle = kBug == Bug::kWrongSwizzle ? gpu::Swizzle::k64B : gpu::Swizzle::k128B;
     const std::uint64_t a = ptx::wgmma_descriptor(ptx::shared_u32(s.a[stage]), 16, stride, swizzle);
@@ -110,7 +110,8 @@ pipeline(RUNGS_GRID_CONSTANT const gpu::TensorMap map_a, RUNGS_GRID_CONSTANT con
   }
   if (kBug == Bug::kEarlyRelease) ptx::wgmma_wait<0>(d);
   for (unsigned j = 0; j < 32; j++) {
-    const unsigned row = 16 * (t / 32) + t % 32 / 4 + 8 * (j / 2 % 2), column = 8 * (j / 4) + 2 * (t % 4) + j % 2;
+    const unsigned row = 16 * (t / 32) + t % 32 / 4 + 8 * (j / 2 % 2),
+                   column = 8 * (j / 4) + 2 * (t % 4) + j % 2;
     c[row * 64 + column] = d[j];
   }
 }
@@ -147,7 +148,8 @@ Outcome run_pipeline(const Options& options, gpu::Swizzle map_swizzle = gpu::Swi
     for (int j = 0; j < 64; j++) {
       double exact = 0;
       for (int k = 0; k < kWidth; k++) {
-        exact += static_cast<double>(to_float(a.get()[i * kWidth + k])) * to_float(b.get()[j * kWidth + k]);
+        exact += static_cast<double>(to_float(a.get()[i * kWidth + k])) *
+                 to_float(b.get()[j * kWidth + k]);
       }
       if (!(c[static_cast<std::size_t>(i * 64 + j)] == exact)) outcome.right = false;
     }
@@ -157,7 +159,8 @@ Outcome run_pipeline(const Options& options, gpu::Swizzle map_swizzle = gpu::Swi
 
 // Under ThreadSanitizer the planted races are reported by it, which ends the test.
 #if defined(RUNGS_SANITIZE_THREAD)
-#define SKIP_UNDER_THREAD_SANITIZER() GTEST_SKIP() << "ThreadSanitizer itself reports the planted race"
+#define SKIP_UNDER_THREAD_SANITIZER() \
+  GTEST_SKIP() << "ThreadSanitizer itself reports the planted race"
 #else
 #define SKIP_UNDER_THREAD_SANITIZER() static_cast<void>(0)
 #endif
@@ -168,12 +171,15 @@ void expect_caught(const std::vector<const char*>& words) {
   for (const Async async : {Async::kLate, Async::kRandom}) {
     const Outcome outcome = run_pipeline<kBug>({async, async == Async::kRandom ? 3u : 0u, 45});
     EXPECT_FALSE(outcome.right) << "the bug went unnoticed";
-    if (async != Async::kLate) continue;  // what is seen first depends on the schedule; that it is seen does not
+    if (async != Async::kLate)
+      continue;  // what is seen first depends on the schedule; that it is seen does not
     for (const char* word : words) {
-      EXPECT_NE(outcome.report.find(word), std::string::npos) << "no \"" << word << "\" in: " << outcome.report;
+      EXPECT_NE(outcome.report.find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << outcome.report;
     }
     if (!words.empty()) {
-      EXPECT_NE(outcome.report.find("kernel \"kernel_under_test\""), std::string::npos) << outcome.report;
+      EXPECT_NE(outcome.report.find("kernel \"kernel_under_test\""), std::string::npos)
+          << outcome.report;
     }
   }
 }
@@ -182,30 +188,39 @@ TEST(PlantedBugs, TheSoundPipelineIsRightInEverySchedule) {
   for (const Async async : {Async::kLate, Async::kEarly, Async::kRandom}) {
     for (const std::uint64_t seed : {0, 1, 2, 3}) {
       const Outcome outcome = run_pipeline<Bug::kNone>({async, seed, 45});
-      EXPECT_TRUE(outcome.right) << static_cast<int>(async) << " seed " << seed << ": " << outcome.report;
+      EXPECT_TRUE(outcome.right) << static_cast<int>(async) << " seed " << seed << ": "
+                                 << outcome.report;
     }
   }
 }
 
 TEST(PlantedBugs, ProducerParity) {
-  expect_caught<Bug::kProducerParity>({"deadlock", "mbarrier at shared-memory offset", "phase of parity 0",
-                                       "pending arrivals 4 of 4", "planted_bugs_test.cpp:"});
+  expect_caught<Bug::kProducerParity>({"deadlock", "mbarrier at shared-memory offset",
+                                       "phase of parity 0", "pending arrivals 4 of 4",
+                                       "planted_bugs_test.cpp:"});
 }
 TEST(PlantedBugs, ConsumerParity) { expect_caught<Bug::kConsumerParity>({}); }
-TEST(PlantedBugs, MissingFullWait) { expect_caught<Bug::kNoFullWait>({"race", "tile copy #", "mbarrier_wait()"}); }
-TEST(PlantedBugs, EarlyRelease) { expect_caught<Bug::kEarlyRelease>({"race", "refilled too early"}); }
+TEST(PlantedBugs, MissingFullWait) {
+  expect_caught<Bug::kNoFullWait>({"race", "tile copy #", "mbarrier_wait()"});
+}
+TEST(PlantedBugs, EarlyRelease) {
+  expect_caught<Bug::kEarlyRelease>({"race", "refilled too early"});
+}
 TEST(PlantedBugs, MissingWgmmaWait) {
-  expect_caught<Bug::kNoWgmmaWait>({"race", "wgmma operand"});  // stages are handed back too early, too
+  expect_caught<Bug::kNoWgmmaWait>(
+      {"race", "wgmma operand"});  // stages are handed back too early, too
 }
 TEST(PlantedBugs, MissingWgmmaFence) {
   expect_caught<Bug::kNoWgmmaFence>({"touched since the last wgmma.fence", "warp 0 lane 0"});
 }
 TEST(PlantedBugs, TransactionCountTooBig) {
-  expect_caught<Bug::kExpectTooMany>({"deadlock", "bytes still expected 16", "initialised at planted_bugs_test.cpp"});
+  expect_caught<Bug::kExpectTooMany>(
+      {"deadlock", "bytes still expected 16", "initialised at planted_bugs_test.cpp"});
 }
 TEST(PlantedBugs, TransactionCountTooSmall) { expect_caught<Bug::kExpectTooFew>({}); }
 TEST(PlantedBugs, WrongStride) {
-  expect_caught<Bug::kWrongStride>({"wgmma operand A reads shared memory out of bounds", "stride bytes"});
+  expect_caught<Bug::kWrongStride>(
+      {"wgmma operand A reads shared memory out of bounds", "stride bytes"});
 }
 TEST(PlantedBugs, WrongSwizzleInDescriptor) { expect_caught<Bug::kWrongSwizzle>({}); }
 TEST(PlantedBugs, MapWithoutSwizzle) {
@@ -214,14 +229,18 @@ TEST(PlantedBugs, MapWithoutSwizzle) {
   EXPECT_FALSE(outcome.right);
 }
 TEST(PlantedBugs, DoubleArrive) {
-  expect_caught<Bug::kDoubleArrive>({"deadlock", "{current phase 32 (parity 0), pending arrivals 4 of 4"});
+  expect_caught<Bug::kDoubleArrive>(
+      {"deadlock", "{current phase 32 (parity 0), pending arrivals 4 of 4"});
 }
 TEST(PlantedBugs, ArriveOnceTooOften) {
   expect_caught<Bug::kArriveAfterExpect>({"more arrivals than its count of 1", "mbarrier_init()"});
 }
-TEST(PlantedBugs, TileOutOfBounds) { expect_caught<Bug::kTileOutOfBounds>({"TMA writes shared memory out of bounds"}); }
+TEST(PlantedBugs, TileOutOfBounds) {
+  expect_caught<Bug::kTileOutOfBounds>({"TMA writes shared memory out of bounds"});
+}
 TEST(PlantedBugs, AccumulatorsWrittenInFlight) {
-  expect_caught<Bug::kForeignRegisters>({"registers were written while a multiplication was in flight"});
+  expect_caught<Bug::kForeignRegisters>(
+      {"registers were written while a multiplication was in flight"});
 }
 
 // In program order thread 0 comes first and hides this one: random order shows it.
@@ -235,170 +254,6 @@ TEST(PlantedBugs, MissingInitSync) {
     EXPECT_NE(outcome.report.find("is not initialised"), std::string::npos) << outcome.report;
   }
   EXPECT_GE(caught, 3);
-}
-
-// ------------------------------------------------------------------------------------------ single instructions
-
-struct alignas(1024) Tile {
-  bf16 values[64 * 64];
-};
-
-RUNGS_KERNEL(128) no_proxy_fence(bool fence, float* out) {
-  RUNGS_DYNAMIC_SHARED(Tile, s);
-  for (unsigned i = threadIdx.x; i < 64 * 64; i += 128) s.values[i] = to_bf16(1.0f);
-  if (fence) ptx::fence_proxy_async();
-  ptx::syncthreads();
-  float d[32];
-  for (float& value : d) value = 0;
-  const std::uint64_t operand = ptx::wgmma_descriptor(ptx::shared_u32(s.values), 16, 1024, gpu::Swizzle::k128B);
-  ptx::wgmma_fence();
-  ptx::wgmma_bf16<64>(d, operand, operand, true);
-  ptx::wgmma_commit();
-  ptx::wgmma_wait<0>(d);
-  out[threadIdx.x] = d[0];
-}
-
-TEST(PlantedBugs, MissingProxyFence) {
-  Executor executor({4, 1});
-  std::vector<float> out(128, -1);
-  const gpu::LaunchConfig config{.grid = {1}, .block = {128}, .shared_bytes = sizeof(Tile)};
-  const std::string report = run(executor, config, no_proxy_fence, false, out.data());
-  EXPECT_NE(report.find("proxy: wgmma operand A"), std::string::npos) << report;
-  EXPECT_NE(report.find("fence_proxy_async()"), std::string::npos) << report;
-  ASSERT_EQ(run(executor, config, no_proxy_fence, true, out.data()), "");
-  for (const float value : out) EXPECT_EQ(value, 16.0f);
-}
-
-RUNGS_KERNEL(128) never_waits(float* out) {
-  RUNGS_DYNAMIC_SHARED(Tile, s);
-  float d[32];
-  for (float& value : d) value = 0;
-  const std::uint64_t operand = ptx::wgmma_descriptor(ptx::shared_u32(s.values), 16, 1024, gpu::Swizzle::k128B);
-  ptx::wgmma_fence();
-  ptx::wgmma_bf16<64>(d, operand, operand, false);
-  ptx::wgmma_commit();
-  out[threadIdx.x] = d[0];
-}
-
-TEST(PlantedBugs, AccumulatorsReadInFlight) {
-  Executor executor({4, 1});
-  std::vector<float> out(128, -1);
-  const gpu::LaunchConfig config{.grid = {1}, .block = {128}, .shared_bytes = sizeof(Tile)};
-  const std::string report = run(executor, config, never_waits, out.data());
-  EXPECT_NE(report.find("accumulators in flight: 128 threads never waited"), std::string::npos) << report;
-  for (const float value : out) EXPECT_TRUE(std::isnan(value));
-}
-
-template <int kCase>
-RUNGS_KERNEL(64) misuse(std::uint32_t* out) {
-  RUNGS_SHARED(std::uint64_t, barrier);
-  const unsigned t = threadIdx.x, lane = t % 32;
-  switch (kCase) {
-    case 0:  // two different collectives meet
-      out[t] = lane == 5 ? static_cast<std::uint32_t>(ptx::any(~0u, true)) : ptx::ballot(~0u, true);
-      break;
-    case 1:  // the mask lacks the caller
-      out[t] = ptx::ballot(0xfffeu, true);
-      break;
-    case 2:  // a shuffle from a lane outside the mask
-      if (lane < 16) out[t] = ptx::shfl_idx(0xffffu, t, 20);
-      break;
-    case 3:  // a lane that never comes
-      if (lane != 9) ptx::syncwarp();
-      break;
-    case 4:  // named barrier with a count that is no whole number of warps
-      ptx::bar_sync(1, 48);
-      break;
-    case 5:  // two counts at one barrier
-      ptx::bar_sync(1, t < 32 ? 64 : 32);
-      break;
-    case 6:
-      ptx::bar_sync(16, 64);
-      break;
-    case 7: {  // a barrier that was overwritten
-      if (t == 0) ptx::mbarrier_init(&barrier, 1);
-      ptx::syncthreads();
-      if (t == 0) barrier = 0;
-      ptx::syncthreads();
-      if (t == 1) ptx::mbarrier_arrive(&barrier);
-      break;
-    }
-    case 8:  // a pointer that is not to shared memory
-      out[t] = ptx::shared_u32(out);
-      break;
-    case 9:  // half the block waits at another barrier
-      if (t < 32) ptx::syncthreads();
-      if (t >= 32) ptx::bar_sync(2, 64);
-      break;
-    case 10: {  // wgmma by half a warpgroup
-      ptx::wgmma_fence();
-      break;
-    }
-    case 11:
-      if (t == 0) ptx::mbarrier_init(&barrier, 0);
-      break;
-    case 12:
-      if (t == 0) ptx::mbarrier_init(&barrier, 1);
-      ptx::syncthreads();
-      ptx::mbarrier_wait(&barrier, 2);
-      break;
-    case 13:  // block rank beyond the cluster
-      out[t] = ptx::map_shared(ptx::shared_u32(&barrier), 1);
-      break;
-    default: break;
-  }
-}
-
-template <int kCase>
-void expect_misuse(const std::vector<const char*>& words) {
-  Executor executor({4, 1});
-  std::vector<std::uint32_t> out(64, 0);
-  const std::string report = run(executor, {.grid = {1}, .block = {64}}, misuse<kCase>, out.data());
-  for (const char* word : words) {
-    EXPECT_NE(report.find(word), std::string::npos) << "no \"" << word << "\" in: " << report;
-  }
-}
-
-TEST(PlantedBugs, MisuseOfSingleInstructions) {
-  expect_misuse<0>({"diverged warp", "vote.any", "vote.ballot", "lane 5", "planted_bugs_test.cpp:"});
-  expect_misuse<1>({"lane 0 calls vote.ballot with mask 0000fffe"});
-  expect_misuse<2>({"reads lane 20 outside mask 0000ffff"});
-  expect_misuse<3>({"deadlock", "the other lanes of mask ffffffff", "2 of 64 threads have ended"});
-  expect_misuse<4>({"48 threads, not a positive multiple of 32"});
-  expect_misuse<5>({"barrier 1 for 32 threads, but an earlier arrival of this phase said 64"});
-  expect_misuse<6>({"barrier id 16"});
-  expect_misuse<7>({"is overwritten"});
-  expect_misuse<8>({"is not in the block's shared memory"});
-  expect_misuse<9>({"deadlock", "barrier 0 for 64 threads {32 arrived}", "barrier 2 for 64 threads {32 arrived}"});
-  expect_misuse<10>({"in no full warpgroup of a block of 64"});
-  expect_misuse<11>({"count of 0"});
-  expect_misuse<12>({"parity 2"});
-  expect_misuse<13>({"rank 1 in a cluster of 1"});
-}
-
-RUNGS_KERNEL(32) too_much_shared(std::uint8_t* out) {
-  RUNGS_DYNAMIC_SHARED(Tile, s);
-  out[0] = static_cast<std::uint8_t>(s.values[0].bits);
-}
-
-TEST(PlantedBugs, DynamicSharedMemoryNotLaunchedWith) {
-  Executor executor({4, 1});
-  std::uint8_t out = 0;
-  const std::string report =
-      run(executor, {.grid = {1}, .block = {32}, .shared_bytes = 100}, too_much_shared, &out);
-  EXPECT_NE(report.find("RUNGS_DYNAMIC_SHARED of 8192 bytes, but the launch has 100"), std::string::npos) << report;
-}
-
-RUNGS_KERNEL(64) read_unwritten(float* out) {
-  RUNGS_SHARED_ARRAY(float, values, 64);
-  out[blockIdx.x * blockDim.x + threadIdx.x] = values[threadIdx.x];
-}
-
-TEST(PlantedBugs, SharedMemoryStartsAsNaN) {
-  Executor executor({4, 1});
-  std::vector<float> out(128, 0.0f);
-  ASSERT_EQ(run(executor, {.grid = {2}, .block = {64}}, read_unwritten, out.data()), "");
-  for (const float value : out) EXPECT_TRUE(std::isnan(value));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The tensor-core model against operands laid out by hand: the test builds the byte image of shared memory from the
-// pictures of swizzle atoms in the PTX ISA (section "Shared Memory Matrix Layout"), by rows and chunks of atoms and
-// not by address bits, and multiplies in double.
+// The tensor-core model against operands laid out by hand: the test builds the byte image of shared
+// memory from the pictures of swizzle atoms in the PTX ISA (section "Shared Memory Matrix Layout"),
+// by rows and chunks of atoms and not by address bits, and multiplies in double.
 
 #include "launch_kernel.hpp"
 
@@ -44,7 +44,8 @@ struct Problem {
 };
 
 // One warpgroup multiplies what the images hold; d[64][n] is C on entry and D on return.
-RUNGS_KERNEL(128) multiply_images(Problem p, const std::uint32_t* a, const std::uint32_t* b, float* d) {
+RUNGS_KERNEL(128)
+multiply_images(Problem p, const std::uint32_t* a, const std::uint32_t* b, float* d) {
   RUNGS_DYNAMIC_SHARED(Operands, s);
   const unsigned t = threadIdx.x;
   for (unsigned i = t; i < kImageBytes / 4; i += 128) {
@@ -56,19 +57,20 @@ RUNGS_KERNEL(128) multiply_images(Problem p, const std::uint32_t* a, const std::
   float mine[128];
   const auto place = [&](int j) {
     const unsigned row = 16 * (t / 32) + t % 32 / 4 + 8 * (static_cast<unsigned>(j) / 2 % 2);
-    const unsigned column = 8 * (static_cast<unsigned>(j) / 4) + 2 * (t % 4) + static_cast<unsigned>(j) % 2;
+    const unsigned column =
+        8 * (static_cast<unsigned>(j) / 4) + 2 * (t % 4) + static_cast<unsigned>(j) % 2;
     return row * static_cast<unsigned>(p.n) + column;
   };
   for (int j = 0; j < p.n / 2; j++) mine[j] = d[place(j)];
   ptx::wgmma_fence();
   for (int i = 0; i < p.steps; i++) {
     const auto step = static_cast<std::uint32_t>(i);
-    const std::uint64_t left = ptx::wgmma_descriptor(ptx::shared_u32(s.a) + step * p.a_advance, p.a_leading,
-                                                     p.a_stride, p.swizzle_a);
-    const std::uint64_t right = ptx::wgmma_descriptor(ptx::shared_u32(s.b) + step * p.b_advance, p.b_leading,
-                                                      p.b_stride, p.swizzle_b);
-    model::wgmma_bf16(mine, p.n, p.transpose_a, p.transpose_b, left, right, i > 0 || p.accumulate_first,
-                      {__FILE__, __LINE__});
+    const std::uint64_t left = ptx::wgmma_descriptor(ptx::shared_u32(s.a) + step * p.a_advance,
+                                                     p.a_leading, p.a_stride, p.swizzle_a);
+    const std::uint64_t right = ptx::wgmma_descriptor(ptx::shared_u32(s.b) + step * p.b_advance,
+                                                      p.b_leading, p.b_stride, p.swizzle_b);
+    model::wgmma_bf16(mine, p.n, p.transpose_a, p.transpose_b, left, right,
+                      i > 0 || p.accumulate_first, {__FILE__, __LINE__});
   }
   ptx::wgmma_commit();
   ptx::wgmma_wait<0>(mine);
@@ -76,38 +78,42 @@ RUNGS_KERNEL(128) multiply_images(Problem p, const std::uint32_t* a, const std::
 }
 
 std::uint32_t span_of(Swizzle swizzle) {
-  return swizzle == Swizzle::k128B ? 128 : swizzle == Swizzle::k64B ? 64 : swizzle == Swizzle::k32B ? 32 : 16;
+  return swizzle == Swizzle::k128B  ? 128
+         : swizzle == Swizzle::k64B ? 64
+         : swizzle == Swizzle::k32B ? 32
+                                    : 16;
 }
 
-// Where chunk `chunk` of row `row` of an atom of `span` bytes a row lies: in the picture of 128 bytes a line, the
-// chunk index is xored with the line's number, as far as the span goes.
+// Where chunk `chunk` of row `row` of an atom of `span` bytes a row lies: in the picture of 128
+// bytes a line, the chunk index is xored with the line's number, as far as the span goes.
 std::uint32_t atom_place(std::uint32_t span, std::uint32_t row, std::uint32_t chunk) {
   const std::uint32_t line = row * span / 128, rows_per_line = 128 / span;
   const std::uint32_t permuted = chunk ^ (line % (span / 16));
   return line * 128 + row % rows_per_line * span + permuted * 16;
 }
 
-// Element (mn, k) of a K-major operand: atoms of 8 rows x span bytes of K; 8-row groups `stride` apart. Without
-// swizzle an atom is 16 bytes wide and the next 8 of K lie `leading` further.
-std::uint32_t k_major_place(Swizzle swizzle, std::uint32_t leading, std::uint32_t stride, std::uint32_t advance,
-                            std::uint32_t mn, std::uint32_t k) {
+// Element (mn, k) of a K-major operand: atoms of 8 rows x span bytes of K; 8-row groups `stride`
+// apart. Without swizzle an atom is 16 bytes wide and the next 8 of K lie `leading` further.
+std::uint32_t k_major_place(Swizzle swizzle, std::uint32_t leading, std::uint32_t stride,
+                            std::uint32_t advance, std::uint32_t mn, std::uint32_t k) {
   const std::uint32_t span = span_of(swizzle);
   if (swizzle == Swizzle::kNone) {
     return k / 16 * advance + mn / 8 * stride + k % 16 / 8 * leading + mn % 8 * 16 + k % 8 * 2;
   }
   const std::uint32_t in_span = k % (span / 2), beyond = k / (span / 2);
-  return beyond * (span / 32 * advance) + mn / 8 * stride + atom_place(span, mn % 8, in_span / 8) + k % 8 * 2;
+  return beyond * (span / 32 * advance) + mn / 8 * stride + atom_place(span, mn % 8, in_span / 8) +
+         k % 8 * 2;
 }
 
-// Element (mn, k) of an MN-major operand: atoms of span bytes of MN x 8 of K; `leading` to the next atom along MN,
-// `stride` along K. Without swizzle the two change places.
-std::uint32_t mn_major_place(Swizzle swizzle, std::uint32_t leading, std::uint32_t stride, std::uint32_t advance,
-                             std::uint32_t mn, std::uint32_t k) {
+// Element (mn, k) of an MN-major operand: atoms of span bytes of MN x 8 of K; `leading` to the next
+// atom along MN, `stride` along K. Without swizzle the two change places.
+std::uint32_t mn_major_place(Swizzle swizzle, std::uint32_t leading, std::uint32_t stride,
+                             std::uint32_t advance, std::uint32_t mn, std::uint32_t k) {
   const std::uint32_t span = span_of(swizzle), wide = span / 2;
   const std::uint32_t along_mn = swizzle == Swizzle::kNone ? stride : leading;
   const std::uint32_t along_k = swizzle == Swizzle::kNone ? leading : stride;
-  return k / 16 * advance + k % 16 / 8 * along_k + mn / wide * along_mn + atom_place(span, k % 8, mn % wide / 8) +
-         mn % 8 * 2;
+  return k / 16 * advance + k % 16 / 8 * along_k + mn / wide * along_mn +
+         atom_place(span, k % 8, mn % wide / 8) + mn % 8 * 2;
 }
 
 struct Matrices {
@@ -120,7 +126,8 @@ Matrices random_matrices(int n, int k, bool integers) {
   std::normal_distribution<float> normal;
   const auto draw = [&](std::size_t count) {
     std::vector<float> values(count);
-    for (float& value : values) value = integers ? static_cast<float>(small(random)) : to_float(to_bf16(normal(random)));
+    for (float& value : values)
+      value = integers ? static_cast<float>(small(random)) : to_float(to_bf16(normal(random)));
     return values;
   };
   return {draw(64 * static_cast<std::size_t>(k)), draw(static_cast<std::size_t>(n * k)),
@@ -135,14 +142,15 @@ void put(std::vector<std::uint32_t>& image, std::uint32_t byte, float value) {
 std::string name_of(const Problem& p) {
   return "n " + std::to_string(p.n) + " steps " + std::to_string(p.steps) + " transposed " +
          std::to_string(p.transpose_a) + std::to_string(p.transpose_b) + " spans " +
-         std::to_string(span_of(p.swizzle_a)) + "/" + std::to_string(span_of(p.swizzle_b)) + " stride " +
-         std::to_string(p.a_stride) + "/" + std::to_string(p.b_stride);
+         std::to_string(span_of(p.swizzle_a)) + "/" + std::to_string(span_of(p.swizzle_b)) +
+         " stride " + std::to_string(p.a_stride) + "/" + std::to_string(p.b_stride);
 }
 
 void check(Executor& executor, const Problem& p, bool integers = true) {
   const int depth = 16 * p.steps;
   const Matrices m = random_matrices(p.n, depth, integers);
-  std::vector<std::uint32_t> a(kImageBytes / 4, ~0u), b(kImageBytes / 4, ~0u);  // NaN where nothing belongs
+  std::vector<std::uint32_t> a(kImageBytes / 4, ~0u),
+      b(kImageBytes / 4, ~0u);  // NaN where nothing belongs
   for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(depth); k++) {
     for (std::uint32_t row = 0; row < 64; row++) {
       const auto place = p.transpose_a ? &mn_major_place : &k_major_place;
@@ -173,16 +181,16 @@ void check(Executor& executor, const Problem& p, bool integers = true) {
       }
       // depth additions, each rounded to half an ulp of at most `size`; small integers are exact.
       const double bound = integers ? 0.0 : depth * size * std::pow(2.0, -24);
-      ASSERT_TRUE(std::abs(d[at] - exact) <= bound)
-          << name_of(p) << " element " << i << ", " << j << ": " << d[at] << " instead of " << exact;
+      ASSERT_TRUE(std::abs(d[at] - exact) <= bound) << name_of(p) << " element " << i << ", " << j
+                                                    << ": " << d[at] << " instead of " << exact;
     }
   }
 }
 
 // Dense layouts for all steps: K-major rows of `span`, or MN-major atoms.
 void lay_out(Problem& p) {
-  const auto operand = [&](bool transposed, Swizzle swizzle, std::uint32_t mn, std::uint32_t& leading,
-                           std::uint32_t& stride, std::uint32_t& advance) {
+  const auto operand = [&](bool transposed, Swizzle swizzle, std::uint32_t mn,
+                           std::uint32_t& leading, std::uint32_t& stride, std::uint32_t& advance) {
     const std::uint32_t span = span_of(swizzle);
     if (!transposed && swizzle == Swizzle::kNone) {
       stride = 128;            // 8 rows of 16 bytes
@@ -197,13 +205,15 @@ void lay_out(Problem& p) {
       stride = 256;   // the next 8 of MN
       advance = mn / 8 * 256;
     } else {
-      stride = 8 * span;                           // the next 8 of K
-      leading = 16 * span * static_cast<std::uint32_t>(p.steps);  // the next span of MN, after all of K
+      stride = 8 * span;  // the next 8 of K
+      leading =
+          16 * span * static_cast<std::uint32_t>(p.steps);  // the next span of MN, after all of K
       advance = 16 * span;
     }
   };
   operand(p.transpose_a, p.swizzle_a, 64, p.a_leading, p.a_stride, p.a_advance);
-  operand(p.transpose_b, p.swizzle_b, static_cast<std::uint32_t>(p.n), p.b_leading, p.b_stride, p.b_advance);
+  operand(p.transpose_b, p.swizzle_b, static_cast<std::uint32_t>(p.n), p.b_leading, p.b_stride,
+          p.b_advance);
 }
 
 constexpr Swizzle kSwizzles[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
@@ -215,7 +225,8 @@ TEST(Wgmma, MultipliesEveryWidth) {
       Problem p;
       p.n = n;
       p.transpose_b = transpose_b;
-      // A K-major tile of 256 columns and 128-byte rows fills 32 KB, an MN-major one needs whole spans.
+      // A K-major tile of 256 columns and 128-byte rows fills 32 KB, an MN-major one needs whole
+      // spans.
       p.swizzle_a = Swizzle::k128B;
       p.swizzle_b = transpose_b && n % 64 != 0 ? Swizzle::kNone : Swizzle::k128B;
       lay_out(p);
@@ -239,7 +250,8 @@ TEST(Wgmma, ReadsEveryLayout) {
             p.swizzle_a = swizzle_a;
             p.swizzle_b = swizzle_b;
             const auto fits = [&](bool transposed, Swizzle swizzle) {
-              return transposed || swizzle == Swizzle::kNone || 32 * steps <= static_cast<int>(span_of(swizzle));
+              return transposed || swizzle == Swizzle::kNone ||
+                     32 * steps <= static_cast<int>(span_of(swizzle));
             };
             if (!fits(transpose_a, swizzle_a) || !fits(transpose_b, swizzle_b)) continue;
             lay_out(p);
@@ -299,8 +311,10 @@ TEST(Wgmma, DoesNotDependOnTheSchedule) {
   const Matrices m = random_matrices(p.n, 64, false);
   std::vector<std::uint32_t> a(kImageBytes / 4, 0), b(kImageBytes / 4, 0);
   for (std::uint32_t k = 0; k < 64; k++) {
-    for (std::uint32_t r = 0; r < 64; r++) put(a, k_major_place(p.swizzle_a, 16, 1024, 32, r, k), m.a[r * 64 + k]);
-    for (std::uint32_t c = 0; c < 128; c++) put(b, k_major_place(p.swizzle_b, 16, 1024, 32, c, k), m.b[c * 64 + k]);
+    for (std::uint32_t r = 0; r < 64; r++)
+      put(a, k_major_place(p.swizzle_a, 16, 1024, 32, r, k), m.a[r * 64 + k]);
+    for (std::uint32_t c = 0; c < 128; c++)
+      put(b, k_major_place(p.swizzle_b, 16, 1024, 32, c, k), m.b[c * 64 + k]);
   }
   std::vector<float> first;
   for (const Async async : {Async::kLate, Async::kEarly, Async::kRandom}) {
@@ -309,9 +323,10 @@ TEST(Wgmma, DoesNotDependOnTheSchedule) {
       Executor executor({4, 1});
       std::vector<float> d = m.c;
       const gpu::LaunchConfig config{.grid = {1}, .block = {128}, .shared_bytes = sizeof(Operands)};
-      ASSERT_EQ(run(executor, config, multiply_images, p, static_cast<const std::uint32_t*>(a.data()),
-                    static_cast<const std::uint32_t*>(b.data()), d.data()),
-                "");
+      ASSERT_EQ(
+          run(executor, config, multiply_images, p, static_cast<const std::uint32_t*>(a.data()),
+              static_cast<const std::uint32_t*>(b.data()), d.data()),
+          "");
       if (first.empty()) first = d;
       EXPECT_EQ(d, first);
     }
@@ -334,7 +349,8 @@ TEST(WgmmaMath, AllPathsAgree) {
       ASSERT_TRUE(multiply_tile_with("plain", plain.data(), a.data(), b.data(), 128, n, k));
       for (const char* name : {"avx2", "avx512"}) {
         std::vector<float> other = tile;
-        if (!multiply_tile_with(name, other.data(), a.data(), b.data(), 128, n, k)) continue;  // not on this machine
+        if (!multiply_tile_with(name, other.data(), a.data(), b.data(), 128, n, k))
+          continue;  // not on this machine
         EXPECT_EQ(other, plain) << name << " n " << n << " k " << k;
       }
       std::vector<float> chosen = tile;
@@ -344,8 +360,9 @@ TEST(WgmmaMath, AllPathsAgree) {
         for (int row = 0; row < 64; row++) {
           double exact = tile[static_cast<std::size_t>(column * 64 + row)], size = std::abs(exact);
           for (int i = 0; i < k; i++) {
-            const double product = static_cast<double>(a[static_cast<std::size_t>(i * 64 + row)]) *
-                                   static_cast<double>(b[static_cast<std::size_t>(column * 128 + i)]);
+            const double product =
+                static_cast<double>(a[static_cast<std::size_t>(i * 64 + row)]) *
+                static_cast<double>(b[static_cast<std::size_t>(column * 128 + i)]);
             exact += product;
             size += std::abs(product);
           }

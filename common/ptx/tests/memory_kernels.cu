@@ -13,7 +13,8 @@ namespace rungs::ptx::test {
 namespace {
 
 RUNGS_KERNEL(32)
-loads_kernel(const std::uint32_t* u32, const std::int32_t* i32, const std::uint64_t* u64, std::uint64_t* out) {
+loads_kernel(const std::uint32_t* u32, const std::int32_t* i32, const std::uint64_t* u64,
+             std::uint64_t* out) {
   if (threadIdx.x != 0) return;
   out[0] = ld_relaxed_gpu(&u32[0]);
   out[1] = ld_relaxed_sys(&u32[1]);
@@ -47,7 +48,8 @@ RUNGS_KERNEL(32) stores_kernel(std::uint32_t* u32, std::int32_t* i32, std::uint6
 
 // flag · written by block 0 once · read by block 1 · reset by the host
 RUNGS_KERNEL(64)
-message_kernel(std::uint32_t* data, std::uint32_t* flag, std::uint32_t* out, unsigned count, int how) {
+message_kernel(std::uint32_t* data, std::uint32_t* flag, std::uint32_t* out, unsigned count,
+               int how) {
   const unsigned t = threadIdx.x;
   if (blockIdx.x == 0) {
     for (unsigned i = t; i < count; i += blockDim.x) data[i] = i * 17 + 1;
@@ -97,8 +99,8 @@ RUNGS_KERNEL(64) atomics_kernel(AtomicCells* cells, std::uint32_t* tickets) {
   red_add_gpu(&cells->u32[2], 3u);
   red_add_sys(&cells->u32[3], thread);
   atomic_max_gpu(&cells->u32[4], 0x80000000u + (thread * 37) % 256);
-  atomic_cas_gpu(&cells->u32[5], 0u, 7u);                  // one of them succeeds
-  atomic_cas_sys(&cells->u32[6], 99u, 7u);                 // none does
+  atomic_cas_gpu(&cells->u32[5], 0u, 7u);   // one of them succeeds
+  atomic_cas_sys(&cells->u32[6], 99u, 7u);  // none does
   red_add_gpu(&cells->u32[7], atomic_exchange_gpu(&cells->i32[7], 5) == 0 ? 1u : 0u);  // one sees 0
 
   atomic_add_gpu(&cells->i32[0], -1);
@@ -135,7 +137,8 @@ RUNGS_KERNEL(32) spin_lock_kernel(std::uint32_t* lock, std::uint32_t* counter) {
   }
 }
 
-RUNGS_KERNEL(128) fma_kernel(const float* a, const float* b, const float* c, float* out, unsigned count) {
+RUNGS_KERNEL(128)
+fma_kernel(const float* a, const float* b, const float* c, float* out, unsigned count) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
     out[i] = fma(a[i], b[i], c[i]);
   }
@@ -143,15 +146,15 @@ RUNGS_KERNEL(128) fma_kernel(const float* a, const float* b, const float* c, flo
 
 }  // namespace
 
-void launch_loads(StreamHandle stream, const std::uint32_t* u32, const std::int32_t* i32, const std::uint64_t* u64,
-                  std::uint64_t* out) {
+void launch_loads(StreamHandle stream, const std::uint32_t* u32, const std::int32_t* i32,
+                  const std::uint64_t* u64, std::uint64_t* out) {
   gpu::launch("loads", {.grid = {1}, .block = {32}}, stream, loads_kernel, u32, i32, u64, out);
 }
 void launch_stores(StreamHandle stream, std::uint32_t* u32, std::int32_t* i32, std::uint64_t* u64) {
   gpu::launch("stores", {.grid = {1}, .block = {32}}, stream, stores_kernel, u32, i32, u64);
 }
-void launch_message(StreamHandle stream, std::uint32_t* data, std::uint32_t* flag, std::uint32_t* out,
-                    unsigned count, int how) {
+void launch_message(StreamHandle stream, std::uint32_t* data, std::uint32_t* flag,
+                    std::uint32_t* out, unsigned count, int how) {
   gpu::LaunchConfig config{.grid = {2}, .block = {64}};
   config.cooperative = true;
   gpu::launch("message", config, stream, message_kernel, data, flag, out, count, how);
@@ -164,7 +167,8 @@ void launch_spin_lock(StreamHandle stream, std::uint32_t* lock, std::uint32_t* c
   config.cooperative = true;
   gpu::launch("spin_lock", config, stream, spin_lock_kernel, lock, counter);
 }
-void launch_fma(StreamHandle stream, const float* a, const float* b, const float* c, float* out, unsigned count) {
+void launch_fma(StreamHandle stream, const float* a, const float* b, const float* c, float* out,
+                unsigned count) {
   gpu::launch("fma", {.grid = {2}, .block = {128}}, stream, fma_kernel, a, b, c, out, count);
 }
 

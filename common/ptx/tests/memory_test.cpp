@@ -40,7 +40,8 @@ TEST_F(Conformance, Stores) {
   launch_stores(nullptr, u32.data(), i32.data(), u64.data());
   EXPECT_EQ(u32.download(), (std::vector<std::uint32_t>{0x80000001u, 2, 3, 4}));
   EXPECT_EQ(i32.download(), (std::vector<std::int32_t>{-1, -2, -3, -4}));
-  EXPECT_EQ(u64.download(), (std::vector<std::uint64_t>{1ull << 63, 2ull << 40, 3ull << 40, 4ull << 40}));
+  EXPECT_EQ(u64.download(),
+            (std::vector<std::uint64_t>{1ull << 63, 2ull << 40, 3ull << 40, 4ull << 40}));
 }
 
 TEST_F(Conformance, MessagePassing) {
@@ -52,7 +53,8 @@ TEST_F(Conformance, MessagePassing) {
       const auto flag = filled<std::uint32_t>(1, 0);
       launch_message(nullptr, data.data(), flag.data(), out.data(), kCount, how);
       const std::vector<std::uint32_t> received = out.download();
-      for (std::uint32_t i = 0; i < kCount; i++) ASSERT_EQ(received[i], i * 17 + 1) << "how " << how;
+      for (std::uint32_t i = 0; i < kCount; i++)
+        ASSERT_EQ(received[i], i * 17 + 1) << "how " << how;
     }
   }
 }
@@ -71,10 +73,11 @@ TEST_F(Conformance, Atomics) {
   EXPECT_EQ(i32, (std::vector<std::int32_t>{-256, -static_cast<std::int32_t>(kSum), -512,
                                             static_cast<std::int32_t>(kSum), -745, -7, 1, 5}));
   const std::vector<std::uint64_t> u64(std::begin(end.u64), std::end(end.u64));
-  EXPECT_EQ(u64, (std::vector<std::uint64_t>{256ull << 33, std::uint64_t{kSum} << 33, 256ull << 34, kSum,
-                                             1ull << 50, 9}));
+  EXPECT_EQ(u64, (std::vector<std::uint64_t>{256ull << 33, std::uint64_t{kSum} << 33, 256ull << 34,
+                                             kSum, 1ull << 50, 9}));
   const std::vector<float> f32(std::begin(end.f32), std::end(end.f32));
-  EXPECT_EQ(f32, (std::vector<float>{256.0f, static_cast<float>(kSum), 128.0f, -static_cast<float>(kSum)}));
+  EXPECT_EQ(f32, (std::vector<float>{256.0f, static_cast<float>(kSum), 128.0f,
+                                     -static_cast<float>(kSum)}));
   std::vector<std::uint32_t> sorted = tickets.download();  // every ticket once
   std::sort(sorted.begin(), sorted.end());
   for (std::uint32_t i = 0; i < 256; i++) EXPECT_EQ(sorted[i], i);
@@ -97,7 +100,8 @@ TEST_F(Conformance, Fma) {
   for (unsigned i = 0; i < kCount; i++) {
     a[i] = uniform(random);
     b[i] = uniform(random);
-    c[i] = i % 2 == 0 ? -a[i] * b[i] : uniform(random);  // cancels: what is left is the product's rounding error
+    c[i] = i % 2 == 0 ? -a[i] * b[i]
+                      : uniform(random);  // cancels: what is left is the product's rounding error
   }
   const auto out = filled<float>(kCount, std::numeric_limits<float>::quiet_NaN());
   const auto da = upload(a), db = upload(b), dc = upload(c);
@@ -109,7 +113,8 @@ TEST_F(Conformance, Fma) {
     const float expected = std::fma(a[i], b[i], c[i]);
     EXPECT_EQ(std::bit_cast<std::uint32_t>(result[i]), std::bit_cast<std::uint32_t>(expected)) << i;
     if (i % 2 == 0) {
-      EXPECT_EQ(static_cast<double>(result[i]), static_cast<double>(a[i]) * b[i] + static_cast<double>(c[i]));
+      EXPECT_EQ(static_cast<double>(result[i]),
+                static_cast<double>(a[i]) * b[i] + static_cast<double>(c[i]));
       if (result[i] != 0) fused++;
     }
   }

@@ -69,7 +69,7 @@ RUNGS_KERNEL(128) named_barriers_kernel(std::uint32_t* out) {
     } else {
       bar_sync(3, 128);
       out[round * 64 + threadIdx.x - 64] = buffer[127 - threadIdx.x];
-      bar_arrive(4, 128);
+      bar_sync(4, 128);  // bar_arrive() would release the writes before it, not the reads
     }
   }
 }
@@ -128,7 +128,8 @@ RUNGS_KERNEL(32) clock_kernel(std::uint64_t* out) {
   }
 }
 
-// One warpgroup gives registers to two others (168 a thread at the start: 65536 / 384): what counts is that it returns.
+// One warpgroup gives registers to two others (168 a thread at the start: 65536 / 384): what counts
+// is that it returns.
 RUNGS_KERNEL(384, 1) register_exchange_kernel(std::uint32_t* out) {
   if (threadIdx.x < 128) {
     setmaxnreg_dec<40>();
@@ -144,10 +145,12 @@ void launch_collectives(StreamHandle stream, std::uint32_t* out) {
   gpu::launch("collectives", {.grid = {1}, .block = {128}}, stream, collectives_kernel, out);
 }
 void launch_wide_shuffle(StreamHandle stream, std::uint64_t* wide, float* sums) {
-  gpu::launch("wide_shuffle", {.grid = {1}, .block = {64}}, stream, wide_shuffle_kernel, wide, sums);
+  gpu::launch("wide_shuffle", {.grid = {1}, .block = {64}}, stream, wide_shuffle_kernel, wide,
+              sums);
 }
 void launch_neighbours(StreamHandle stream, std::uint32_t* out, unsigned threads, int rounds) {
-  gpu::launch("neighbours", {.grid = {3}, .block = {threads}}, stream, neighbours_kernel, out, rounds);
+  gpu::launch("neighbours", {.grid = {3}, .block = {threads}}, stream, neighbours_kernel, out,
+              rounds);
 }
 void launch_named_barriers(StreamHandle stream, std::uint32_t* out) {
   gpu::launch("named_barriers", {.grid = {1}, .block = {128}}, stream, named_barriers_kernel, out);
@@ -156,14 +159,15 @@ void launch_phases(StreamHandle stream, std::uint32_t* out) {
   gpu::launch("phases", {.grid = {1}, .block = {64}}, stream, phases_kernel, out);
 }
 void launch_cluster_ring(StreamHandle stream, std::uint32_t* out, unsigned blocks) {
-  gpu::launch("cluster_ring", {.grid = {blocks}, .block = {64}, .shared_bytes = 0, .cluster = {4}}, stream,
-              cluster_ring_kernel, out);
+  gpu::launch("cluster_ring", {.grid = {blocks}, .block = {64}, .shared_bytes = 0, .cluster = {4}},
+              stream, cluster_ring_kernel, out);
 }
 void launch_clock(StreamHandle stream, std::uint64_t* out) {
   gpu::launch("clock", {.grid = {1}, .block = {32}}, stream, clock_kernel, out);
 }
 void launch_register_exchange(StreamHandle stream, std::uint32_t* out) {
-  gpu::launch("register_exchange", {.grid = {1}, .block = {384}}, stream, register_exchange_kernel, out);
+  gpu::launch("register_exchange", {.grid = {1}, .block = {384}}, stream, register_exchange_kernel,
+              out);
 }
 
 }  // namespace rungs::ptx::test

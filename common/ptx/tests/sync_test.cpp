@@ -46,7 +46,8 @@ TEST_F(Conformance, BlockBarrier) {
     const auto buffer = filled(3 * threads, kPoison);
     launch_neighbours(nullptr, buffer.data(), threads, 5);
     const std::vector<std::uint32_t> out = buffer.download();
-    for (unsigned i = 0; i < 3 * threads; i++) ASSERT_EQ(out[i], (i % threads + 5) % threads) << threads;
+    for (unsigned i = 0; i < 3 * threads; i++)
+      ASSERT_EQ(out[i], (i % threads + 5) % threads) << threads;
   }
 }
 

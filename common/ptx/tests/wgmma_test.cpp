@@ -1,5 +1,5 @@
-// wgmma against operands laid out by hand, from the pictures of swizzle atoms in the PTX ISA ("Shared Memory Matrix
-// Layout"), and multiplied in double.
+// wgmma against operands laid out by hand, from the pictures of swizzle atoms in the PTX ISA
+// ("Shared Memory Matrix Layout"), and multiplied in double.
 
 #include "fixture.hpp"
 
@@ -16,15 +16,19 @@ using gpu::Swizzle;
 
 std::uint32_t span_of(Swizzle swizzle) {
   switch (swizzle) {
-    case Swizzle::k128B: return 128;
-    case Swizzle::k64B: return 64;
-    case Swizzle::k32B: return 32;
-    default: return 16;
+    case Swizzle::k128B:
+      return 128;
+    case Swizzle::k64B:
+      return 64;
+    case Swizzle::k32B:
+      return 32;
+    default:
+      return 16;
   }
 }
 
-// Byte of chunk `chunk` of row `row` in an atom of 8 rows of `span` bytes: in each 128-byte line of the picture the
-// chunk's index inside the span is xored with the line's number.
+// Byte of chunk `chunk` of row `row` in an atom of 8 rows of `span` bytes: in each 128-byte line of
+// the picture the chunk's index inside the span is xored with the line's number.
 std::uint32_t in_atom(std::uint32_t span, std::uint32_t row, std::uint32_t chunk) {
   const std::uint32_t line = row * span / 128;
   return row * span + (chunk ^ line % (span / 16)) * 16;
@@ -46,7 +50,7 @@ struct Operand {
       stride = mn_major ? 256 : 128;
       advance = mn_major ? extent / 8 * 256 : 2 * leading;
     } else if (mn_major) {
-      stride = 8 * span;           // atoms of span bytes x 8 of K: along K first
+      stride = 8 * span;  // atoms of span bytes x 8 of K: along K first
       leading = 2 * steps * stride;
       advance = 2 * stride;
     } else {
@@ -66,7 +70,8 @@ struct Operand {
       return core + (mn_major ? k % 8 * 16 + mn % 8 * 2 : mn % 8 * 16 + k % 8 * 2);
     }
     if (mn_major) {
-      return mn / wide * leading + k / 8 * stride + in_atom(span, k % 8, mn % wide / 8) + mn % 8 * 2;
+      return mn / wide * leading + k / 8 * stride + in_atom(span, k % 8, mn % wide / 8) +
+             mn % 8 * 2;
     }
     return mn / 8 * stride + in_atom(span, mn % 8, k / 8) + k % 8 * 2;
   }
@@ -77,14 +82,18 @@ class WgmmaConformance : public Conformance {
   void check(Operand a, Operand b, bool accumulate, bool integers) {
     a.lay_out();
     b.lay_out();
-    const auto n = static_cast<std::size_t>(b.extent), depth = static_cast<std::size_t>(16 * a.steps);
+    const auto n = static_cast<std::size_t>(b.extent),
+               depth = static_cast<std::size_t>(16 * a.steps);
     std::mt19937 random(static_cast<unsigned>(n * 131 + depth));
     std::uniform_int_distribution<int> small(-4, 4);
     std::normal_distribution<float> normal;
-    const auto draw = [&] { return integers ? static_cast<float>(small(random)) : to_float(to_bf16(normal(random))); };
+    const auto draw = [&] {
+      return integers ? static_cast<float>(small(random)) : to_float(to_bf16(normal(random)));
+    };
     std::vector<float> left(64 * depth), right(n * depth), c(64 * n);
     std::vector<std::uint32_t> image_a(kImageBytes / 4, ~0u), image_b(kImageBytes / 4, ~0u);
-    const auto fill = [&](const Operand& operand, std::vector<float>& matrix, std::vector<std::uint32_t>& image) {
+    const auto fill = [&](const Operand& operand, std::vector<float>& matrix,
+                          std::vector<std::uint32_t>& image) {
       for (std::uint32_t mn = 0; mn < operand.extent; mn++) {
         for (std::uint32_t k = 0; k < depth; k++) {
           const float value = draw();
@@ -101,26 +110,37 @@ class WgmmaConformance : public Conformance {
     for (float& value : c) value = draw();
     const auto device_a = upload(image_a), device_b = upload(image_b);
     const auto d = upload(c);
-    const Multiplication m{static_cast<int>(a.steps), accumulate, a.leading, a.stride, a.advance,
-                           b.leading, b.stride, b.advance, a.swizzle, b.swizzle};
-    launch_multiplication(nullptr, static_cast<int>(n), a.mn_major, b.mn_major, m, device_a.data(), device_b.data(),
-                          d.data());
+    const Multiplication m{static_cast<int>(a.steps),
+                           accumulate,
+                           a.leading,
+                           a.stride,
+                           a.advance,
+                           b.leading,
+                           b.stride,
+                           b.advance,
+                           a.swizzle,
+                           b.swizzle};
+    launch_multiplication(nullptr, static_cast<int>(n), a.mn_major, b.mn_major, m, device_a.data(),
+                          device_b.data(), d.data());
     const std::vector<float> result = d.download();
     for (std::size_t i = 0; i < 64; i++) {
       for (std::size_t j = 0; j < n; j++) {
         double exact = accumulate ? c[i * n + j] : 0.0, size = std::abs(exact);
         for (std::size_t k = 0; k < depth; k++) {
-          const double product = static_cast<double>(left[i * depth + k]) * static_cast<double>(right[j * depth + k]);
+          const double product =
+              static_cast<double>(left[i * depth + k]) * static_cast<double>(right[j * depth + k]);
           exact += product;
           size += std::abs(product);
         }
-        // Small integers are exact. Otherwise depth additions whose summands the tensor core may cut off 2^-22
-        // below the largest (it keeps at least two bits more than f32 but does not round).
-        const double bound = integers ? 0.0 : static_cast<double>(depth) * size * std::ldexp(1.0, -22);
+        // Small integers are exact. Otherwise depth additions whose summands the tensor core may
+        // cut off 2^-22 below the largest (it keeps at least two bits more than f32 but does not
+        // round).
+        const double bound =
+            integers ? 0.0 : static_cast<double>(depth) * size * std::ldexp(1.0, -22);
         ASSERT_TRUE(std::abs(result[i * n + j] - exact) <= bound)
-            << "n " << n << " depth " << depth << " mn-major " << a.mn_major << b.mn_major << " spans "
-            << span_of(a.swizzle) << "/" << span_of(b.swizzle) << " element " << i << ", " << j << ": "
-            << result[i * n + j] << " instead of " << exact;
+            << "n " << n << " depth " << depth << " mn-major " << a.mn_major << b.mn_major
+            << " spans " << span_of(a.swizzle) << "/" << span_of(b.swizzle) << " element " << i
+            << ", " << j << ": " << result[i * n + j] << " instead of " << exact;
       }
     }
   }

@@ -2,9 +2,10 @@
 /// @file executor.hpp
 /// The emulated device's engine: OS worker threads that run the blocks of all launches in flight.
 ///
-/// Threads of a block are fibers of one worker; a worker holds blocks of several launches and turns to another
-/// when all it holds is blocked or spinning. Residency is limited as on an SM (2048 threads, 32 blocks, 227 KB
-/// of shared memory each), so kernels that wait for each other must fit on the device together, as on a GPU.
+/// Threads of a block are fibers of one worker; a worker holds blocks of several launches and turns
+/// to another when all it holds is blocked or spinning. Residency is limited as on an SM (2048
+/// threads, 32 blocks, 227 KB of shared memory each), so kernels that wait for each other must fit
+/// on the device together, as on a GPU.
 
 #include <rungs/config.hpp>
 #include <rungs/gpu/launch.hpp>
@@ -56,29 +57,34 @@ struct Counters {
   std::uint64_t threads = 0;
   std::uint64_t async_bytes = 0;  ///< moved by TMA
   std::uint64_t mma_flops = 0;
-  std::uint64_t barriers = 0;     ///< block-wide, named and cluster barriers completed, and mbarrier phases
+  std::uint64_t barriers =
+      0;  ///< block-wide, named and cluster barriers completed, and mbarrier phases
   std::uint64_t fiber_switches = 0;
 };
 
-/// Runs launches and host work. Thread-safe. Order between submissions is the caller's business (streams).
+/// Runs launches and host work. Thread-safe. Order between submissions is the caller's business
+/// (streams).
 class Executor {
  public:
-  /// Called once when a launch is over, from a worker thread; empty report: success. It may call submit().
+  /// Called once when a launch is over, from a worker thread; empty report: success. It may call
+  /// submit().
   using Done = std::function<void(std::string report)>;
 
-  /// @throws Error kInvalidArgument for a negative or absurd count; kSystem if threads cannot be started
+  /// @throws Error kInvalidArgument for a negative or absurd count; kSystem if threads cannot be
+  ///         started
   explicit Executor(const ExecutorOptions& options = {});
   /// Waits for everything submitted, then ends the workers.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// @throws Error kInvalidArgument or kUnsupported naming the value that no launch on this device can have
+  /// @throws Error kInvalidArgument or kUnsupported naming the value that no launch on this device
+  ///         can have
   void check(const LaunchRequest& request) const;
   /// Queues a checked launch and returns.
   void submit(std::shared_ptr<const LaunchRequest> request, Done done);
-  /// Queues host work (copies, fills) that a worker runs between blocks, then `done`. `work` must not wait for
-  /// anything else on this executor.
+  /// Queues host work (copies, fills) that a worker runs between blocks, then `done`. `work` must
+  /// not wait for anything else on this executor.
   void submit_host(std::function<void()> work, std::function<void()> done);
 
   [[nodiscard]] int sm_count() const;

@@ -17,8 +17,10 @@ enum class Async {
 
 struct Options {
   Async async = Async::kLate;  ///< RUNGS_EMULATOR_ASYNC=late|early|random
-  std::uint64_t seed = 0;      ///< RUNGS_EMULATOR_SEED: 0 runs threads in order, else in seeded random order
-  double watchdog_s = 45;      ///< RUNGS_EMULATOR_WATCHDOG_S, times timeout_scale(): a launch that only spins ends
+  std::uint64_t seed =
+      0;  ///< RUNGS_EMULATOR_SEED: 0 runs threads in order, else in seeded random order
+  double watchdog_s =
+      45;  ///< RUNGS_EMULATOR_WATCHDOG_S, times timeout_scale(): a launch that only spins ends
 };
 
 /// The options in force; the environment's until set_options() was called. Thread-safe.

@@ -1,8 +1,9 @@
 #pragma once
 /// @file atomic.hpp
-/// Read-modify-write operations on global (or shared) memory, relaxed (PTX ISA, atom, red). They order nothing:
-/// put a fence before one that publishes and after one that takes. Scope gpu: atomic among this device's threads;
-/// sys: also with peers and the host. In emulation they are the host's atomics.
+/// Read-modify-write operations on global (or shared) memory, relaxed (PTX ISA, atom, red). They
+/// order nothing: put a fence before one that publishes and after one that takes. Scope gpu: atomic
+/// among this device's threads; sys: also with peers and the host. In emulation they are the host's
+/// atomics.
 
 #include <rungs/ptx/where.hpp>
 
@@ -14,7 +15,8 @@ namespace rungs::ptx {
 namespace detail {
 template <class T>
 inline constexpr bool kAtomicInteger =
-    std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::uint64_t>;
+    std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int32_t> ||
+    std::is_same_v<T, std::uint64_t>;
 
 #if !RUNGS_GPU_CUDA
 template <class T>
@@ -28,7 +30,8 @@ T add(T* address, T value) {
       const float sum = before + value;
       std::uint32_t next;
       memcpy(&next, &sum, sizeof(next));
-      if (__atomic_compare_exchange_n(word, &seen, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return before;
+      if (__atomic_compare_exchange_n(word, &seen, next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return before;
     }
   } else {
     return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
@@ -37,19 +40,29 @@ T add(T* address, T value) {
 #endif
 }  // namespace detail
 
-/// Adds at device scope and returns the value before. T: uint32_t, int32_t, uint64_t, float. Float sums depend on
-/// the order of arrival: not for results that must repeat. PTX: atom.relaxed.gpu.add.
+/// Adds at device scope and returns the value before. T: uint32_t, int32_t, uint64_t, float. Float
+/// sums depend on the order of arrival: not for results that must repeat. PTX:
+/// atom.relaxed.gpu.add.
 template <class T>
 RUNGS_DEVICE T atomic_add_gpu(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T> || std::is_same_v<T, float>);
 #if RUNGS_GPU_CUDA
   T before;
   if constexpr (std::is_same_v<T, float>) {
-    asm volatile("atom.relaxed.gpu.add.f32 %0, [%1], %2;" : "=f"(before) : "l"(address), "f"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.add.f32 %0, [%1], %2;"
+                 : "=f"(before)
+                 : "l"(address), "f"(value)
+                 : "memory");
   } else if constexpr (sizeof(T) == 8) {
-    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(address), "l"(value)
+                 : "memory");
   } else {
-    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   }
   return before;
 #else
@@ -84,7 +97,7 @@ RUNGS_DEVICE void red_add_gpu(T* address, std::type_identity_t<T> value) {
 /// T: uint32_t, int32_t, uint64_t. A failed exchange is a poll. PTX: atom.relaxed.gpu.cas.
 template <class T>
 RUNGS_DEVICE T atomic_cas_gpu(T* address, std::type_identity_t<T> expected,
-                               std::type_identity_t<T> desired RUNGS_AND_WHERE) {
+                              std::type_identity_t<T> desired RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T>);
 #if RUNGS_GPU_CUDA
   T before;
@@ -102,46 +115,64 @@ RUNGS_DEVICE T atomic_cas_gpu(T* address, std::type_identity_t<T> expected,
   return before;
 #else
   T before = expected;
-  if (!__atomic_compare_exchange_n(address, &before, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  if (!__atomic_compare_exchange_n(address, &before, desired, false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED)) {
     static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
   }
   return before;
 #endif
 }
 
-/// Stores `value` at device scope and returns the value before. T: uint32_t, int32_t, uint64_t. Getting the same
-/// value back is a poll. PTX: atom.relaxed.gpu.exch.
+/// Stores `value` at device scope and returns the value before. T: uint32_t, int32_t, uint64_t.
+/// Getting the same value back is a poll. PTX: atom.relaxed.gpu.exch.
 template <class T>
 RUNGS_DEVICE T atomic_exchange_gpu(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T>);
 #if RUNGS_GPU_CUDA
   T before;
   if constexpr (sizeof(T) == 8) {
-    asm volatile("atom.relaxed.gpu.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.exch.b64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(address), "l"(value)
+                 : "memory");
   } else {
-    asm volatile("atom.relaxed.gpu.exch.b32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.exch.b32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   }
   return before;
 #else
   const T before = __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
-  if (before == value) static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
+  if (before == value)
+    static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
   return before;
 #endif
 }
 
-/// Adds at system scope and returns the value before. T: uint32_t, int32_t, uint64_t, float. Float sums depend on
-/// the order of arrival: not for results that must repeat. PTX: atom.relaxed.sys.add.
+/// Adds at system scope and returns the value before. T: uint32_t, int32_t, uint64_t, float. Float
+/// sums depend on the order of arrival: not for results that must repeat. PTX:
+/// atom.relaxed.sys.add.
 template <class T>
 RUNGS_DEVICE T atomic_add_sys(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T> || std::is_same_v<T, float>);
 #if RUNGS_GPU_CUDA
   T before;
   if constexpr (std::is_same_v<T, float>) {
-    asm volatile("atom.relaxed.sys.add.f32 %0, [%1], %2;" : "=f"(before) : "l"(address), "f"(value) : "memory");
+    asm volatile("atom.relaxed.sys.add.f32 %0, [%1], %2;"
+                 : "=f"(before)
+                 : "l"(address), "f"(value)
+                 : "memory");
   } else if constexpr (sizeof(T) == 8) {
-    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(value) : "memory");
+    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(address), "l"(value)
+                 : "memory");
   } else {
-    asm volatile("atom.relaxed.sys.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.sys.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   }
   return before;
 #else
@@ -176,7 +207,7 @@ RUNGS_DEVICE void red_add_sys(T* address, std::type_identity_t<T> value) {
 /// T: uint32_t, int32_t, uint64_t. A failed exchange is a poll. PTX: atom.relaxed.sys.cas.
 template <class T>
 RUNGS_DEVICE T atomic_cas_sys(T* address, std::type_identity_t<T> expected,
-                               std::type_identity_t<T> desired RUNGS_AND_WHERE) {
+                              std::type_identity_t<T> desired RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T>);
 #if RUNGS_GPU_CUDA
   T before;
@@ -194,50 +225,64 @@ RUNGS_DEVICE T atomic_cas_sys(T* address, std::type_identity_t<T> expected,
   return before;
 #else
   T before = expected;
-  if (!__atomic_compare_exchange_n(address, &before, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  if (!__atomic_compare_exchange_n(address, &before, desired, false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED)) {
     static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
   }
   return before;
 #endif
 }
 
-/// Stores `value` at system scope and returns the value before. T: uint32_t, int32_t, uint64_t. Getting the same
-/// value back is a poll. PTX: atom.relaxed.sys.exch.
+/// Stores `value` at system scope and returns the value before. T: uint32_t, int32_t, uint64_t.
+/// Getting the same value back is a poll. PTX: atom.relaxed.sys.exch.
 template <class T>
 RUNGS_DEVICE T atomic_exchange_sys(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kAtomicInteger<T>);
 #if RUNGS_GPU_CUDA
   T before;
   if constexpr (sizeof(T) == 8) {
-    asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(address), "l"(value) : "memory");
+    asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;"
+                 : "=l"(before)
+                 : "l"(address), "l"(value)
+                 : "memory");
   } else {
-    asm volatile("atom.relaxed.sys.exch.b32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.sys.exch.b32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   }
   return before;
 #else
   const T before = __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
-  if (before == value) static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
+  if (before == value)
+    static_cast<void>(emulator::model::polled(address, static_cast<std::uint64_t>(before), where));
   return before;
 #endif
 }
 
-/// Stores the larger of the value and `value`, at device scope; returns the value before. T: uint32_t, int32_t.
-/// PTX: atom.relaxed.gpu.max.
+/// Stores the larger of the value and `value`, at device scope; returns the value before. T:
+/// uint32_t, int32_t. PTX: atom.relaxed.gpu.max.
 template <class T>
 RUNGS_DEVICE T atomic_max_gpu(T* address, std::type_identity_t<T> value) {
   static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int32_t>);
 #if RUNGS_GPU_CUDA
   T before;
   if constexpr (std::is_signed_v<T>) {
-    asm volatile("atom.relaxed.gpu.max.s32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.max.s32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   } else {
-    asm volatile("atom.relaxed.gpu.max.u32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.max.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(address), "r"(value)
+                 : "memory");
   }
   return before;
 #else
   T before = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(address, &before, before < value ? value : before, false, __ATOMIC_RELAXED,
-                                      __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(address, &before, before < value ? value : before, false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return before;
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 /// @file descriptor.hpp
-/// Shared-memory addresses and the matrix descriptors of wgmma. Plain arithmetic on both machines, so a wrong
-/// field is wrong on both.
+/// Shared-memory addresses and the matrix descriptors of wgmma. Plain arithmetic on both machines,
+/// so a wrong field is wrong on both.
 
 #include <rungs/gpu/tensor_map.hpp>
 #include <rungs/ptx/where.hpp>
@@ -20,19 +20,23 @@ RUNGS_DEVICE std::uint32_t shared_u32(const void* pointer RUNGS_AND_WHERE) {
 
 /// The 64-bit descriptor of a wgmma operand in shared memory ("Matrix Descriptor Format").
 ///
-///     bits 0-13  address / 16        bits 16-29  leading byte offset / 16
-///     bits 32-45 stride bytes / 16   bits 49-51  base offset: 0, so swizzled tiles start at the pattern's
-///     bits 62-63 swizzle: 0 none, 1 128B, 2 64B, 3 32B           repeat (1024, 512, 256 bytes)
+///     bits 0-13   address / 16
+///     bits 16-29  leading byte offset / 16
+///     bits 32-45  stride byte offset / 16
+///     bits 49-51  base offset: 0, so a swizzled tile starts where the pattern repeats (every 1024,
+///                 512 or 256 bytes)
+///     bits 62-63  swizzle: 0 none, 1 128B, 2 64B, 3 32B
 ///
 /// With T = 8 bf16 (16 bytes) and S = swizzle span (32, 64, 128 bytes), before swizzling:
 ///
-///     K-major,  none     8 rows of 16 bytes make a 128-byte core matrix; `leading`: to the next 8 of K,
-///                        `stride`: to the next 8 rows
-///     K-major,  swizzled rows of S bytes; `leading` is ignored, `stride`: to the next 8 rows (8 S if dense).
-///                        The next 16 of K inside the span: add 32 to the address
-///     MN-major, none     8 rows (K) of 16 bytes; `stride`: to the next 8 of M or N, `leading`: to the next 8 of K
-///     MN-major, swizzled rows (K) of S bytes; `leading`: to the next S / 2 elements of M or N,
-///                        `stride`: to the next 8 of K (8 S if dense)
+///     K-major,  none      8 rows of 16 bytes make a 128-byte core matrix;
+///                         leading: to the next 8 of K, stride: to the next 8 rows
+///     K-major,  swizzled  rows of S bytes; leading: ignored, stride: to the next 8 rows (8 S if
+///                         dense). The next 16 of K inside the span: add 32 to the address
+///     MN-major, none      8 rows (K) of 16 bytes make a core matrix;
+///                         leading: to the next 8 of K, stride: to the next 8 of M or N
+///     MN-major, swizzled  rows (K) of S bytes; leading: to the next S / 2 elements of M or N,
+///                         stride: to the next 8 of K (8 S if dense)
 ///
 /// @param shared_address from shared_u32(), 16-byte aligned
 RUNGS_HD std::uint64_t wgmma_descriptor(std::uint32_t shared_address, std::uint32_t leading_bytes,

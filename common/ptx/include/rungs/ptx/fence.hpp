@@ -6,9 +6,9 @@
 
 namespace rungs::ptx {
 
-/// Orders the thread's earlier ordinary accesses to shared memory before later ones of the asynchronous proxy
-/// (TMA, wgmma). Every thread that wrote; then a barrier; then the asynchronous instruction.
-/// PTX: fence.proxy.async.shared::cta.
+/// Orders the thread's earlier ordinary accesses to shared memory before later ones of the
+/// asynchronous proxy (TMA, wgmma). Every thread that wrote; then a barrier; then the asynchronous
+/// instruction. PTX: fence.proxy.async.shared::cta.
 RUNGS_DEVICE void fence_proxy_async() {
 #if RUNGS_GPU_CUDA
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -26,7 +26,8 @@ RUNGS_DEVICE void fence_acq_rel_gpu() {
 #endif
 }
 
-/// Acquire-release fence among all threads of the system: peers and the host. PTX: fence.acq_rel.sys.
+/// Acquire-release fence among all threads of the system: peers and the host. PTX:
+/// fence.acq_rel.sys.
 RUNGS_DEVICE void fence_acq_rel_sys() {
 #if RUNGS_GPU_CUDA
   asm volatile("fence.acq_rel.sys;" ::: "memory");

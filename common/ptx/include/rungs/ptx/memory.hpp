@@ -1,10 +1,12 @@
 #pragma once
 /// @file memory.hpp
-/// Loads and stores with a memory order and a scope (PTX ISA, "Memory Consistency Model", ld, st), for flags and
-/// for data that another block, GPU or the host reads meanwhile. Scope gpu: threads of this device; sys: also
-/// peers and the host. T is std::uint32_t, std::int32_t or std::uint64_t, naturally aligned.
+/// Loads and stores with a memory order and a scope (PTX ISA, "Memory Consistency Model", ld, st),
+/// for flags and for data that another block, GPU or the host reads meanwhile. Scope gpu: threads
+/// of this device; sys: also peers and the host. T is std::uint32_t, std::int32_t or std::uint64_t,
+/// naturally aligned.
 ///
-/// A load here may be polled: in emulation the other threads run when a thread keeps seeing the same value.
+/// A load here may be polled: in emulation the other threads run when a thread keeps seeing the
+/// same value.
 
 #include <rungs/ptx/where.hpp>
 
@@ -63,7 +65,8 @@ RUNGS_DEVICE T ld_relaxed_sys(const T* address RUNGS_AND_WHERE) {
 #endif
 }
 
-/// Load at device scope; acquires: what the releasing store's thread wrote before is visible after it. Any thread; a poll. PTX: ld.acquire.gpu.
+/// Load at device scope; acquires: what the releasing store's thread wrote before is visible after
+/// it. Any thread; a poll. PTX: ld.acquire.gpu.
 template <class T>
 RUNGS_DEVICE T ld_acquire_gpu(const T* address RUNGS_AND_WHERE) {
   detail::check_word<T>();
@@ -80,7 +83,8 @@ RUNGS_DEVICE T ld_acquire_gpu(const T* address RUNGS_AND_WHERE) {
 #endif
 }
 
-/// Load at system scope; acquires: what the releasing store's thread wrote before is visible after it. Any thread; a poll. PTX: ld.acquire.sys.
+/// Load at system scope; acquires: what the releasing store's thread wrote before is visible after
+/// it. Any thread; a poll. PTX: ld.acquire.sys.
 template <class T>
 RUNGS_DEVICE T ld_acquire_sys(const T* address RUNGS_AND_WHERE) {
   detail::check_word<T>();

@@ -9,8 +9,8 @@
 
 namespace rungs::ptx {
 
-/// Waits for all threads of the block; their writes to shared and global memory are visible afterwards.
-/// All threads of the block. PTX: barrier.sync 0 (9.7.13, "barrier").
+/// Waits for all threads of the block; their writes to shared and global memory are visible
+/// afterwards. All threads of the block. PTX: barrier.sync 0 (9.7.13, "barrier").
 RUNGS_DEVICE void syncthreads(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA
   __syncthreads();
@@ -41,8 +41,8 @@ RUNGS_DEVICE void bar_sync(int id, int threads RUNGS_AND_WHERE) {
 #endif
 }
 
-/// Arrives at barrier `id` without waiting: the producer's half of bar_sync(). Releases earlier writes.
-/// Whole warps. PTX: bar.arrive id, threads.
+/// Arrives at barrier `id` without waiting: the producer's half of bar_sync(). Releases earlier
+/// writes. Whole warps. PTX: bar.arrive id, threads.
 RUNGS_DEVICE void bar_arrive(int id, int threads RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -54,18 +54,21 @@ RUNGS_DEVICE void bar_arrive(int id, int threads RUNGS_AND_WHERE) {
 #if !RUNGS_GPU_CUDA
 namespace detail {
 template <class T>
-T shuffle(emulator::model::Collective kind, std::uint32_t mask, T value, int argument, emulator::Location where) {
+T shuffle(emulator::model::Collective kind, std::uint32_t mask, T value, int argument,
+          emulator::Location where) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
   std::uint64_t bits = 0;
   memcpy(&bits, &value, sizeof(T));
-  bits = emulator::model::warp_collective(kind, mask, bits, static_cast<std::uint32_t>(argument), where);
+  bits = emulator::model::warp_collective(kind, mask, bits, static_cast<std::uint32_t>(argument),
+                                          where);
   memcpy(&value, &bits, sizeof(T));
   return value;
 }
 }  // namespace detail
 #endif
 
-/// `value` of lane `lane` (modulo 32). Every lane of the mask; orders no memory. PTX: shfl.sync.idx.
+/// `value` of lane `lane` (modulo 32). Every lane of the mask; orders no memory. PTX:
+/// shfl.sync.idx.
 template <class T>
 RUNGS_DEVICE T shfl_idx(std::uint32_t mask, T value, int lane RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
@@ -85,7 +88,8 @@ RUNGS_DEVICE T shfl_xor(std::uint32_t mask, T value, int lane_mask RUNGS_AND_WHE
 #endif
 }
 
-/// `value` of lane (own lane + `delta`), or the own value past lane 31. Every lane of the mask. PTX: shfl.sync.down.
+/// `value` of lane (own lane + `delta`), or the own value past lane 31. Every lane of the mask.
+/// PTX: shfl.sync.down.
 template <class T>
 RUNGS_DEVICE T shfl_down(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
@@ -95,7 +99,8 @@ RUNGS_DEVICE T shfl_down(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE)
 #endif
 }
 
-/// `value` of lane (own lane - `delta`), or the own value below lane 0. Every lane of the mask. PTX: shfl.sync.up.
+/// `value` of lane (own lane - `delta`), or the own value below lane 0. Every lane of the mask.
+/// PTX: shfl.sync.up.
 template <class T>
 RUNGS_DEVICE T shfl_up(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
@@ -105,13 +110,14 @@ RUNGS_DEVICE T shfl_up(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE) {
 #endif
 }
 
-/// Bit i: the predicate of lane i, for the lanes of the mask. Every lane of the mask. PTX: vote.sync.ballot.
+/// Bit i: the predicate of lane i, for the lanes of the mask. Every lane of the mask. PTX:
+/// vote.sync.ballot.
 RUNGS_DEVICE std::uint32_t ballot(std::uint32_t mask, bool predicate RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
   return __ballot_sync(mask, predicate);
 #else
-  return static_cast<std::uint32_t>(
-      emulator::model::warp_collective(emulator::model::Collective::kBallot, mask, predicate, 0, where));
+  return static_cast<std::uint32_t>(emulator::model::warp_collective(
+      emulator::model::Collective::kBallot, mask, predicate, 0, where));
 #endif
 }
 
@@ -120,7 +126,8 @@ RUNGS_DEVICE bool any(std::uint32_t mask, bool predicate RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
   return __any_sync(mask, predicate) != 0;
 #else
-  return emulator::model::warp_collective(emulator::model::Collective::kAny, mask, predicate, 0, where) != 0;
+  return emulator::model::warp_collective(emulator::model::Collective::kAny, mask, predicate, 0,
+                                          where) != 0;
 #endif
 }
 
@@ -129,25 +136,28 @@ RUNGS_DEVICE bool all(std::uint32_t mask, bool predicate RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
   return __all_sync(mask, predicate) != 0;
 #else
-  return emulator::model::warp_collective(emulator::model::Collective::kAll, mask, predicate, 0, where) != 0;
+  return emulator::model::warp_collective(emulator::model::Collective::kAll, mask, predicate, 0,
+                                          where) != 0;
 #endif
 }
 
-/// True in exactly one lane of the warp, the same one every time. The whole warp, converged. PTX: elect.sync.
+/// True in exactly one lane of the warp, the same one every time. The whole warp, converged. PTX:
+/// elect.sync.
 RUNGS_DEVICE bool elect_one(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA
   std::uint32_t elected;
-  asm volatile(
-      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
-      : "=r"(elected)::"memory");
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}"
+               : "=r"(elected)::"memory");
   return elected != 0;
 #else
-  return emulator::model::warp_collective(emulator::model::Collective::kElect, ~0u, 0, 0, where) != 0;
+  return emulator::model::warp_collective(emulator::model::Collective::kElect, ~0u, 0, 0, where) !=
+         0;
 #endif
 }
 
-/// Raises the warp's registers a thread to `Registers` (a multiple of 8, 24 to 256); waits until they are free.
-/// All warps of a warpgroup, aligned. PTX: setmaxnreg.inc. The emulator has no register file: nothing happens.
+/// Raises the warp's registers a thread to `Registers` (a multiple of 8, 24 to 256); waits until
+/// they are free. All warps of a warpgroup, aligned. PTX: setmaxnreg.inc. The emulator has no
+/// register file: nothing happens.
 template <int Registers>
 RUNGS_DEVICE void setmaxnreg_inc() {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
@@ -156,7 +166,8 @@ RUNGS_DEVICE void setmaxnreg_inc() {
 #endif
 }
 
-/// Gives registers above `Registers` a thread back. All warps of a warpgroup, aligned. PTX: setmaxnreg.dec.
+/// Gives registers above `Registers` a thread back. All warps of a warpgroup, aligned. PTX:
+/// setmaxnreg.dec.
 template <int Registers>
 RUNGS_DEVICE void setmaxnreg_dec() {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
@@ -175,7 +186,8 @@ RUNGS_DEVICE void nanosleep(unsigned nanoseconds RUNGS_AND_WHERE) {
 #endif
 }
 
-/// A clock in nanoseconds, the same for all blocks; a GPU may step it by about a microsecond. PTX: %globaltimer.
+/// A clock in nanoseconds, the same for all blocks; a GPU may step it by about a microsecond. PTX:
+/// %globaltimer.
 RUNGS_DEVICE std::uint64_t globaltimer_ns() {
 #if RUNGS_GPU_CUDA
   std::uint64_t now;
@@ -197,7 +209,8 @@ RUNGS_DEVICE std::uint32_t cluster_rank() {
 #endif
 }
 
-/// The shared::cluster address of `address` (from shared_u32()) in block `rank` of the cluster. PTX: mapa.
+/// The shared::cluster address of `address` (from shared_u32()) in block `rank` of the cluster.
+/// PTX: mapa.
 RUNGS_DEVICE std::uint32_t map_shared(std::uint32_t address, std::uint32_t rank RUNGS_AND_WHERE) {
 #if RUNGS_GPU_CUDA
   std::uint32_t mapped;
@@ -218,8 +231,8 @@ RUNGS_DEVICE void cluster_arrive(RUNGS_WHERE) {
 #endif
 }
 
-/// Waits for the barrier that cluster_arrive() began; acquires. All threads of the cluster, aligned.
-/// PTX: barrier.cluster.wait.acquire.
+/// Waits for the barrier that cluster_arrive() began; acquires. All threads of the cluster,
+/// aligned. PTX: barrier.cluster.wait.acquire.
 RUNGS_DEVICE void cluster_wait(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
