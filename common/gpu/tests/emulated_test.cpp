@@ -57,7 +57,7 @@ TEST(EmulatedSettings, AreCheckedAndUsed) {
   expect_contains(error_of([] { (void)Device::open(31); }), "RUNGS_EMULATOR_WORKERS");
 }
 
-// Against a byte map: ranges never overlap, are aligned, lie inside, and everything can be had again.
+// Against a byte map: ranges never overlap, are aligned, lie inside, and all can be had again.
 TEST(RangeAllocator, RandomOrder) {
   constexpr std::size_t kAlignment = 16;
   constexpr std::size_t kCapacity = 1024;

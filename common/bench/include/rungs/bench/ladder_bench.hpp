@@ -29,8 +29,8 @@ struct Options {
   int repetitions = 50;   ///< of one iteration each; contenders of a case are interleaved at random
   bool peers = true;      ///< time the vendor libraries as well
   std::string only_peer;  ///< empty: every peer there is
-  double roof_flops =
-      0;  ///< FLOP/s and bytes/s of this machine, if known: adds the share of the roof to the rows
+  /// FLOP/s and bytes/s of this machine, if known: adds the share of the roof to the rows.
+  double roof_flops = 0;
   double roof_bytes = 0;
   /// Called before each case: "gemm_bf16 512x512x512", cases done, cases in all.
   std::function<void(const std::string& what, std::size_t done, std::size_t total)> progress;
@@ -62,8 +62,8 @@ struct Report {
 
 /// Runs all cases, one after the other: checks each contender once, then times those that passed.
 /// @note On an emulated device a rung's time is the host's and says nothing about a GPU: its rows
-///       have the metric "emulation_time", and there are neither rates nor gains nor ratios; instead what one run did
-///       is counted: "launches", "async_bytes", "mma_flops", "barriers".
+///       have the metric "emulation_time", and there are neither rates nor gains nor ratios;
+///       instead what one run did is counted: "launches", "async_bytes", "mma_flops", "barriers".
 Report run_ladders(const std::vector<ladder::Operation>& operations, const ladder::Machine& machine,
                    const Options& options);
 
