@@ -1,6 +1,7 @@
 #pragma once
 /// @file check.hpp
-/// Runs one rung on one product and judges every element; what tests that need a device derive from.
+/// Runs one rung on one product and judges every element; what tests that need a device derive
+/// from.
 
 #include <rungs/core/error.hpp>
 #include <rungs/gemm/gemm.hpp>

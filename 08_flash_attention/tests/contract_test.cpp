@@ -217,7 +217,8 @@ TEST(AttentionContract, PlansTakeTheFastestRungAndRungsRefuseWithTheirReason) {
   }
 }
 
-/// Two million queries and keys: S has 2^42 elements, and head_dim 40 is not tiled. Nothing is read.
+/// Two million queries and keys: S has 2^42 elements, and head_dim 40 is not tiled. Nothing is
+/// read.
 TEST(AttentionContract, AWorkspaceBeyondReasonIsRefused) {
   const gpu::Device device = gpu::Device::open(0);
   constexpr std::int64_t kLong = std::int64_t{1} << 21;

@@ -5,6 +5,7 @@
 #include <rungs/core/error.hpp>
 #include <rungs/core/suggest.hpp>
 #include <rungs/gemm/catalog.hpp>
+#include <rungs/training/catalog.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -32,7 +33,7 @@ bool names_stage(const Stage& stage, std::string_view word) {
 std::vector<ladder::Operation> all_operations() {
   // Explicit, because static linking would drop catalogs that register themselves.
   std::vector<ladder::Operation> all;
-  for (auto catalog : {&gemm::operations, &attention::operations}) {
+  for (auto catalog : {&gemm::operations, &attention::operations, &training::operations}) {
     auto operations = catalog();
     std::move(operations.begin(), operations.end(), std::back_inserter(all));
   }
@@ -52,12 +53,8 @@ std::vector<ladder::Operation> find_operations(const std::string& word) {
                         (stage != kStages.end() && operation.stage == stage->folder);
                });
   if (!found.empty()) return found;
-  if (stage != kStages.end()) {
-    RUNGS_REQUIRE(!stage->today.empty(), "stage ", stage->folder,
-                  " is still to come: it has no operation to run");
-    RUNGS_THROW(kInvalidArgument, "stage ", stage->folder,
-                " has no ladder: run it with 'rungs train'");
-  }
+  RUNGS_REQUIRE(stage == kStages.end(), "stage ", stage->folder,
+                " is still to come: it has no operation to run");
   std::vector<std::string> candidates;
   for (const ladder::Operation& operation : all) candidates.push_back(operation.name);
   for (const Stage& candidate : kStages) candidates.emplace_back(candidate.folder);

@@ -10,6 +10,7 @@
 #include <rungs/core/text.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <memory>
 
@@ -42,10 +43,22 @@ void require_text(const training::Corpus& corpus, const std::string& path) {
   }
 }
 
+/// The path as a shell reads it back.
+std::string shell_word(const std::string& path) {
+  const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("/._-+:@,", c) != nullptr;
+  });
+  if (plain && !path.empty()) return path;
+  std::string quoted = "'";
+  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 /// The command that goes on where this one stopped.
 std::string resume_command(const TrainOptions& options) {
-  std::string command = fmt::format("rungs train --data {} --steps {} --resume {}", options.data,
-                                    options.config.steps, options.checkpoint);
+  std::string command =
+      fmt::format("./rungs train --data {} --steps {} --resume {}", shell_word(options.data),
+                  options.config.steps, shell_word(options.checkpoint));
   if (options.any_bytes) command += " --any-bytes";
   const training::ModelConfig model;
   const training::TrainConfig config;

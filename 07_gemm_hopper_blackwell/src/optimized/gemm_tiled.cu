@@ -6,7 +6,8 @@
 /// Layout: any strides. In shared memory both tiles lie as float [k][row]. A k-major operand is
 ///   transposed on the way in; rows padded from 64 to 68 make those writes 4-way bank conflicts
 ///   instead of 32-way and keep 16-byte reads aligned. A thread's 8 rows (columns) are two runs of
-///   four, 32 apart: the 8 threads of a row read 128 consecutive bytes, and write whole sectors of C.
+///   four, 32 apart: the 8 threads of a row read 128 consecutive bytes, and write whole sectors of
+///   C.
 /// Cost: 2·M·N·K FLOPs; 2·M·N·K/64 elements fetched; 2 barriers per 32 of K.
 /// Source: CUDA C++ Programming Guide, "Shared Memory"; register tiling as in every SGEMM since
 ///   Volkov and Demmel, "Benchmarking GPUs to tune dense linear algebra", SC08.

@@ -99,11 +99,11 @@ class LadderBench : public ::testing::Test {
     return options;
   }
 
-  static const Line& line(const Report& report, const std::string& contender) {
+  static const Line& line(const Report& report, std::string_view contender) {
     for (const Line& line : report.lines) {
       if (line.contender == contender) return line;
     }
-    throw std::runtime_error("no line of " + contender);
+    throw std::runtime_error("no line of " + std::string(contender));
   }
   static const ladder::Row* row(const Report& report, const std::string& rung,
                                 const std::string& metric) {

@@ -104,8 +104,10 @@ class Session {
           }
         }
       } catch (const Error&) {
-        // The naive rung's own row reports it; this contender is still judged by the oracle.
+        // The naive rung's own row reports it; this contender is still judged by the oracle, on a
+        // device that is well again.
         naive_.reset();
+        if (machine_.device != nullptr) gpu::detail::reset_error_for_tests(*machine_.device);
       }
     }
     return naive_ ? &*naive_ : nullptr;
