@@ -149,14 +149,14 @@ Executor::Executor(const ExecutorOptions& options) {
                 "an emulated device has 1 to 1024 SMs, got ", options.sm_count);
   RUNGS_REQUIRE(options.workers >= 0 && options.workers <= 256,
                 "an emulated device has 1 to 256 workers, got ", options.workers);
-  impl_ = std::make_unique<Impl>(options.sm_count);
   const int count = options.workers > 0 ? options.workers : default_workers();
+  impl_ = std::make_unique<Impl>(options.sm_count, count);
   try {
     for (int i = 0; i < count; i++) {
-      impl_->threads.emplace_back([impl = impl_.get()] {
+      impl_->threads.emplace_back([impl = impl_.get(), i] {
         const sanitizer::Mute
             mute;  // for the worker's whole life: what it frees, threads have read
-        Worker worker(*impl);
+        Worker worker(*impl, static_cast<std::size_t>(i));
         worker.run();
       });
     }
@@ -226,8 +226,9 @@ void Executor::submit(std::shared_ptr<const LaunchRequest> request, Done done) {
   impl_->totals.launches++;
   impl_->in_flight++;
   impl_->offers++;
-  // A worker that submits from `done` takes the first cluster itself.
-  if (this_worker == nullptr || pieces > 1) impl_->announce(pieces);
+  // A worker that submits from `done` takes the first cluster itself; another executor's cannot.
+  const bool own = this_worker != nullptr && this_worker->belongs_to(*impl_);
+  if (!own || pieces > 1) impl_->announce(pieces);
 }
 
 void Executor::submit_host(std::function<void()> work, std::function<void()> done) {
@@ -239,7 +240,7 @@ void Executor::submit_host(std::function<void()> work, std::function<void()> don
   impl_->host_work.push_back(std::move(piece));
   impl_->in_flight++;
   impl_->offers++;
-  if (this_worker == nullptr) impl_->announce(1);
+  if (this_worker == nullptr || !this_worker->belongs_to(*impl_)) impl_->announce(1);
 }
 
 int Executor::sm_count() const { return impl_->sms; }

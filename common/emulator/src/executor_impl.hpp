@@ -24,7 +24,10 @@ struct HostWork {
 };
 
 struct Executor::Impl {
-  explicit Impl(int sm_count) : sms(sm_count), residency(sm_count) {}
+  Impl(int sm_count, int worker_count)
+      : sms(sm_count),
+        rounds(static_cast<std::size_t>(worker_count)),
+        residency(sm_count) {}
 
   // --- for the workers
   /// Runs one piece of host work; false if there is none.
@@ -46,7 +49,9 @@ struct Executor::Impl {
   const int sms;
   std::atomic<int> offers{
       0};  // host work and launches with untaken clusters: what workers look at first
-  std::atomic<int> busy{0};  // workers that are not resting
+  // Of each worker: odd while it runs what it holds, even while it rests. It has added what it did
+  // to `progress` before it rests.
+  std::vector<std::atomic<std::uint64_t>> rounds;
   std::atomic<std::uint64_t> progress{0};
 
   std::mutex mutex;  // guards all below

@@ -130,23 +130,41 @@ void Worker::rest(unsigned idle_rounds) {
   executor_.wait_for_offer(std::chrono::microseconds(20 * steps));
 }
 
-// `start`: the worker has just begun to sleep between its polls.
+// `start`: the worker has just begun to sleep between its polls. Another worker that runs when the
+// time is over may be computing, or polling in vain as this one does: which of the two, the end of
+// its round tells, for then it has published its progress.
 void Worker::check_watchdog(bool start) {
   using Clock = std::chrono::steady_clock;
-  const std::uint64_t seen = executor_.progress.load(std::memory_order_relaxed);
+  bool all_have_rested = true;
+  for (std::size_t i = 0; i < watched_rounds_.size(); i++) {
+    const bool ran = watched_rounds_[i] % 2 == 1;
+    if (ran && executor_.rounds[i].load(std::memory_order_acquire) == watched_rounds_[i])
+      all_have_rested = false;
+  }
+  const std::uint64_t progressed = executor_.progress.load(std::memory_order_relaxed);
   const auto now = Clock::now();
-  if (start || seen != watched_progress_ || executor_.busy.load(std::memory_order_relaxed) > 0) {
-    watched_progress_ = seen;
+  if (start || progressed != watched_progress_) {
+    watched_progress_ = progressed;
     watched_since_ = now;
+    watched_rounds_.clear();
     return;
   }
   const double waited = std::chrono::duration<double>(now - watched_since_).count();
+  const auto is_over = [&](const auto& cluster) {
+    return waited > cluster->launch->options.watchdog_s * timeout_scale();
+  };
+  if (!std::any_of(resident_.begin(), resident_.end(), is_over)) return;
+  if (watched_rounds_.empty()) {
+    for (const auto& round : executor_.rounds)
+      watched_rounds_.push_back(round.load(std::memory_order_acquire));
+    return;
+  }
+  if (!all_have_rested) return;
   for (const auto& cluster : resident_) {
-    if (waited > cluster->launch->options.watchdog_s * timeout_scale()) {
+    if (is_over(cluster)) {
       report_deadlock(*cluster, "no progress: every live thread waits or polls in vain (watchdog)",
                       "a flag that nobody sets, a launch it depends on that does not fit on the "
-                      "device beside it, a "
-                      "dead peer; RUNGS_EMULATOR_WATCHDOG_S sets the patience");
+                      "device beside it, a dead peer; RUNGS_EMULATOR_WATCHDOG_S sets the patience");
     }
   }
 }
@@ -162,7 +180,8 @@ void Worker::run() {
     pthread_attr_destroy(&attributes);
   }
   unsigned idle_rounds = 0;
-  executor_.busy++;
+  std::atomic<std::uint64_t>& round = executor_.rounds[index_];
+  round++;
   for (;;) {
     const std::uint64_t before = progress;
     for (std::size_t i = 0; i < resident_.size();) {
@@ -176,6 +195,7 @@ void Worker::run() {
       }
     }
     if (take_work()) {
+      executor_.progress.fetch_add(1, std::memory_order_relaxed);
       idle_rounds = 0;
       continue;
     }
@@ -184,7 +204,7 @@ void Worker::run() {
       idle_rounds = 0;
       if (!resident_.empty()) continue;
     }
-    executor_.busy--;
+    round++;
     bool go_on = true;
     const bool offered =
         executor_.offers.load(std::memory_order_acquire) > 0;  // but there was no room for it
@@ -197,7 +217,7 @@ void Worker::run() {
       if (idle_rounds >= kBusyRounds) check_watchdog(idle_rounds == kBusyRounds);
     }
     if (!go_on) break;
-    executor_.busy++;
+    round++;
   }
 }
 

@@ -12,8 +12,9 @@ namespace rungs::emulator {
 
 __thread Worker* this_worker = nullptr;
 
-Worker::Worker(Executor::Impl& executor)
+Worker::Worker(Executor::Impl& executor, std::size_t index)
     : executor_(executor),
+      index_(index),
       stacks_(&Worker::run_threads),
       lazy_(!sanitizer::thread_sanitizer()) {}
 

@@ -18,7 +18,8 @@ namespace rungs::emulator {
 
 class Worker {
  public:
-  explicit Worker(Executor::Impl& executor);
+  /// `index`: among the executor's workers.
+  Worker(Executor::Impl& executor, std::size_t index);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -26,11 +27,17 @@ class Worker {
   /// The OS thread's body: until the executor ends.
   void run();
 
+  [[nodiscard]] bool belongs_to(const Executor::Impl& executor) const {
+    return &executor_ == &executor;
+  }
+
   // --- for the models
   Thread* running = nullptr;              // null: the scheduler, or an asynchronous operation, is
   std::uint64_t progress = 0;             // counts everything but fruitless polls
   Counters counters;                      // since the last cluster ended
   std::unique_ptr<OperandPanels> panels;  // the tensor-core model's; made at first use
+  /// Counts progress if the polled value at `address` is not the one that any thread here saw last.
+  void saw(const void* address, std::uint64_t value);
   /// Suspends the running thread; returns when it is picked again (it must be in a set, or
   /// somebody's waiter).
   void leave(Thread& self);
@@ -56,6 +63,7 @@ class Worker {
   void check_watchdog(bool start);
 
   Executor::Impl& executor_;
+  const std::size_t index_;
   StackPool stacks_;
   Context scheduler_ = nullptr;
   void* scheduler_fake_stack_ = nullptr;
@@ -69,8 +77,14 @@ class Worker {
   std::size_t next_engine_ = 0;
   std::uint32_t released_stacks_ = 0;
   bool lazy_ = true;  // TSan needs a fiber for every CUDA thread
+
+  // What polls have seen, direct mapped by a hash of the address.
+  static constexpr unsigned kSeenBits = 10;
+  std::vector<Thread::Poll> seen_ = std::vector<Thread::Poll>(std::size_t{1} << kSeenBits);
+
   std::uint64_t watched_progress_ = 0;
   std::chrono::steady_clock::time_point watched_since_{};
+  std::vector<std::uint64_t> watched_rounds_;  // all workers' when the time was over; else empty
 };
 
 /// Checks a cluster whose threads have all ended: nothing may be left under way. (report.cpp)

@@ -5,6 +5,7 @@
 #include <rungs/emulator/executor.hpp>
 #include <rungs/emulator/options.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,11 @@ class Completion {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
     return report_;
+  }
+  /// Whether it came in that time.
+  bool wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [this] { return done_; });
   }
 
  private:

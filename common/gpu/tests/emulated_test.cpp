@@ -7,9 +7,13 @@
 #include <rungs/gpu/graph.hpp>
 #include <rungs/testing/ranks.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
+#include <thread>
 
 namespace rungs::gpu::test {
 namespace {
@@ -101,6 +105,105 @@ TEST(RangeAllocator, RandomOrder) {
 }
 
 class EmulatedTest : public GpuTest {};
+
+// Two devices, the second of which has nothing to do but what the first one's workers hand over.
+class TwoDevices : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || Device::count() < 2) GTEST_SKIP() << "needs two devices";
+    other_.emplace(Device::open(1));
+    state_ = words(6, Space::kHostMapped);
+    std::fill_n(state_.data(), state_.size(), 0u);
+  }
+  // Holds `stream` until release(), so that what follows is handed over by a worker.
+  void hold(const Stream& stream) { launch_wait(stream, state_.data(), 1, state_.data() + 1); }
+  void release() { __atomic_store_n(state_.data(), 1u, __ATOMIC_RELEASE); }
+  // Words that kernels of both devices may use.
+  [[nodiscard]] std::uint32_t* data() { return state_.data() + 2; }
+  [[nodiscard]] const Device& other() const { return *other_; }
+  [[nodiscard]] static Deadline soon() { return Deadline::after(std::chrono::seconds(15)); }
+
+ private:
+  std::optional<Device> other_;
+  Buffer<std::uint32_t> state_;
+};
+
+TEST_F(TwoDevices, EventsWakeTheOther) {
+  const Stream here(device());
+  const Stream there(other());
+  for (int round = 0; round < 10; ++round) {
+    Event away(device());
+    Event back(other());
+    std::fill_n(data(), 4, 0u);
+    __atomic_store_n(data() - 2, 0u, __ATOMIC_RELEASE);
+    hold(here);
+    launch_affine(here, data(), 1, {0, 5, {}});
+    away.record(here);
+    away.wait_on(there);
+    other().make_current();
+    launch_affine(there, data(), 1, {3, 1, {}});
+    back.record(there);
+    back.wait_on(here);
+    device().make_current();
+    launch_add(here, data() + 1, data(), 1, 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the other's workers sleep by now
+    release();
+    there.synchronize(soon());
+    here.synchronize(soon());
+    EXPECT_EQ(data()[0], 16u);
+    EXPECT_EQ(data()[1], 116u);
+  }
+}
+
+// Long copies and fills are host work of the device's workers.
+TEST_F(TwoDevices, CopiesAndFillsWakeTheOther) {
+  const Stream here(device());
+  const Stream there(other());
+  constexpr std::size_t kCount = 1'000'000;
+  Buffer<std::uint32_t> from(other(), kCount);
+  Buffer<std::uint32_t> to(other(), kCount);
+  Event away(device());
+  hold(here);
+  away.record(here);
+  away.wait_on(there);
+  other().make_current();
+  fill_async(from.data(), 7, from.size_bytes(), there);
+  copy_async(to.data(), from.data(), to.size_bytes(), there);
+  device().make_current();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  release();
+  there.synchronize(soon());
+  EXPECT_EQ(to.download(there), Words(kCount, 0x07070707u));
+}
+
+TEST_F(TwoDevices, AGraphSpansBoth) {
+  const Stream here(device());
+  const Stream there(other());
+  constexpr std::size_t kCount = 1'000'000;
+  Buffer<std::uint32_t> filled(other(), kCount);
+  Event away(device());
+  Event back(other());
+  const Graph graph = Graph::capture(here, [&] {
+    launch_affine(here, data(), 1, {1, 1, {}});  // d0 += 1
+    away.record(here);
+    away.wait_on(there);
+    other().make_current();
+    fill_async(filled.data(), 1, filled.size_bytes(), there);
+    launch_add(there, data() + 1, data(), 1, 10);  // d1 = d0 + 10
+    back.record(there);
+    back.wait_on(here);
+    device().make_current();
+    launch_add(here, data() + 2, data() + 1, 1, 100);  // d2 = d1 + 100
+  });
+  EXPECT_EQ(graph.node_count(), 4u);
+  for (std::uint32_t i = 1; i <= 20; ++i) {
+    graph.replay(here);
+    here.synchronize(soon());
+    EXPECT_EQ(data()[2], i + 110);
+  }
+  EXPECT_EQ(filled.download(there), Words(kCount, 0x01010101u));
+}
 
 #if defined(RUNGS_SANITIZE_ADDRESS)
 TEST_F(EmulatedTest, RedZonesAreWatched) {
