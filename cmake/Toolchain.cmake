@@ -82,6 +82,9 @@ function(rungs_target_defaults target)
   list(JOIN flags "," cuda_flags)
   # g++ would tell at every kernel with a 64-byte aligned parameter (a tensor map) that older ones differ.
   list(APPEND flags -Wno-psabi)
+  if(CMAKE_COMPILE_WARNING_AS_ERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags -Wno-error=restrict)  # g++ 12's false alarm on std::string + (GCC bug 105651)
+  endif()
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:${flags};${RUNGS_SANITIZE_FLAGS}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_flags}>")
