@@ -33,7 +33,7 @@ double bigram_entropy_of(const std::vector<std::uint8_t>& text) {
   std::vector<std::uint64_t> pairs(256 * 256, 0);
   std::array<std::uint64_t, 256> firsts{};
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-    ++pairs[text[i] * 256u + text[i + 1]];
+    ++pairs[std::size_t{text[i]} * 256 + text[i + 1]];
     ++firsts[text[i]];
   }
   const double total = static_cast<double>(text.size() - 1);

@@ -247,7 +247,7 @@ std::string GemmProblem::stray_write() {
     const bool dead = row >= live_rows();
     if (!outside && !dead) continue;
     const bool untouched = (dead && !outside && shape_.beta != 0)
-                               ? all[i] == old_c_[static_cast<std::size_t>(row * shape_.n + col)]
+                               ? all[i] == old_c_[static_cast<std::size_t>(row) * shape_.n + col]
                                : std::isnan(all[i]);
     if (!untouched)
       return concat("c[", row, ", ", col, "] of ", to_string(shape_), " was written: ", all[i]);

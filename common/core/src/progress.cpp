@@ -28,8 +28,9 @@ bool is_set(const char* variable) {
 // POSIX: the first of these that is set decides.
 bool locale_is_utf8() {
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (!is_set(variable)) continue;
-    const std::string value = std::getenv(variable);
+    const char* text = std::getenv(variable);
+    if (text == nullptr || *text == '\0') continue;
+    const std::string value = text;
     return value.find("UTF-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+// Macro arguments are types and names of declarations, and some macros are CUDA's own words:
+// NOLINTBEGIN(bugprone-macro-parentheses,readability-identifier-naming)
 #define RUNGS_KERNEL(...) void
 #define RUNGS_DEVICE inline
 #define RUNGS_GRID_CONSTANT
@@ -34,6 +36,7 @@
 #define blockIdx (::rungs::emulator::current_thread->block->block_index)
 #define blockDim (::rungs::emulator::current_thread->block->block_size)
 #define gridDim (::rungs::emulator::current_thread->block->grid_size)
+// NOLINTEND(bugprone-macro-parentheses,readability-identifier-naming)
 
 namespace rungs::emulator {
 
