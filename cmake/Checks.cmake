@@ -30,6 +30,7 @@ function(rungs_check_headers name)
     set_target_properties(rungs_${name}_headers PROPERTIES
       CUDA_ARCHITECTURES "${RUNGS_ARCHITECTURES_sm90}")
     target_link_libraries(rungs_${name}_headers PRIVATE rungs_${name})
+    set_property(GLOBAL APPEND PROPERTY RUNGS_OBJECTS rungs_${name}_headers)
   endif()
 endfunction()
 
@@ -51,9 +52,9 @@ function(rungs_add_group_targets)
     get_property(tests GLOBAL PROPERTY RUNGS_${sanitizer}_TESTS)
     add_custom_target(${sanitizer}-tests DEPENDS ${tests})
   endforeach()
-  # Every library and kernel, no program: what a machine with nvcc and no GPU can check.
-  get_property(libraries GLOBAL PROPERTY RUNGS_LIBRARIES)
-  add_custom_target(libraries DEPENDS ${libraries})
+  # Every library, kernel and header, no program: what a machine with nvcc and no GPU can check.
+  get_property(objects GLOBAL PROPERTY RUNGS_OBJECTS)
+  add_custom_target(objects DEPENDS ${objects})
 endfunction()
 
 # Targets check-layering, check-format, format and check-tidy. The last three need the LLVM tools.
