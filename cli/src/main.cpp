@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <rungs/config.hpp>
+#include <rungs/core/deadline.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/core/suggest.hpp>
 
@@ -118,6 +119,7 @@ int run(int count, char** words) {
     fmt::print("{}", program.help());
     return 0;
   }
+  (void)timeout_scale();  // a bad RUNGS_TIMEOUT_SCALE is said before any work
   return chosen();
 }
 

@@ -64,7 +64,7 @@ class Run {
       outcome_.held_out_loss = trainer_.evaluate(0);
       progress.update(1);
       progress.finish();
-      add_look(outcome_.held_out_loss);
+      add_look(fmt::format("{:.3f} (all)", outcome_.held_out_loss));
     }
     if (looks_.rows() > 0) write(looks_.to_string(4));
     return outcome_;
@@ -85,7 +85,7 @@ class Run {
   void between_steps(int done) {
     if (plan_.evaluate_every > 0 && done % plan_.evaluate_every == 0) {
       held_out_ = trainer_.evaluate(plan_.evaluate_batches);
-      add_look(held_out_);
+      add_look(fmt::format("{:.3f}", held_out_));
     }
     if (!plan_.checkpoint.empty() && plan_.checkpoint_every > 0 &&
         done % plan_.checkpoint_every == 0) {
@@ -93,9 +93,9 @@ class Run {
     }
   }
 
-  void add_look(double held_out) {
+  void add_look(const std::string& held_out) {
     looks_.add_row({std::to_string(trainer_.steps_done()), fmt::format("{:.3f}", mean(recent_)),
-                    fmt::format("{:.3f}", held_out), fmt::format("{:.3f}", last_.aux_loss),
+                    held_out, fmt::format("{:.3f}", last_.aux_loss),
                     fmt::format("{:.2f}", last_.grad_norm),
                     fmt::format("{:.0f}", outcome_.bytes_per_second)});
   }
@@ -118,7 +118,7 @@ class Run {
   double seconds_ = 0;
   int steps_ = 0;
   Table looks_{
-      {"step", "train loss", "held-out loss", "router balance", "gradient norm", "tokens/s"}};
+      {"step", "train loss", "held-out (sample)", "router balance", "gradient norm", "tokens/s"}};
 };
 
 }  // namespace

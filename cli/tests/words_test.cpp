@@ -109,6 +109,16 @@ TEST(Words, DoctorSaysWhatFollows) {
   }
 }
 
+TEST(Words, ABadTimeoutScaleIsSaidBeforeAnyWork) {
+  for (const char* value : {"abc", "0", "-1", "inf", "nan"}) {
+    const Ended ended =
+        run({"bench", "07", "--cases", "quick"}, {std::string("RUNGS_TIMEOUT_SCALE=") + value});
+    EXPECT_EQ(ended.status, 1) << value;
+    EXPECT_TRUE(contains(ended.err, {"RUNGS_TIMEOUT_SCALE", value, "a number above 0"}));
+    EXPECT_EQ(ended.out, "") << value;
+  }
+}
+
 TEST(Words, OutputWithoutATerminalHasNoEscapes) {
   const Ended ended = run({"doctor"}, {"COLUMNS=60"});
   EXPECT_EQ(ended.status, 0);

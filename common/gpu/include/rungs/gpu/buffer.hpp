@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -95,16 +96,23 @@ void Buffer<T>::upload(std::span<const T> from, StreamHandle stream) {
   RUNGS_REQUIRE(from.size() <= count_, "upload of ", from.size(), " elements into a buffer of ",
                 count_);
   if (from.empty()) return;
+  const Deadline deadline = Deadline::standard();  // first: a bad RUNGS_TIMEOUT_SCALE throws here
   copy_async(data_, from.data(), from.size_bytes(), stream);
-  synchronize(stream, Deadline::standard());
+  synchronize(stream, deadline);
 }
 
 template <class T>
 std::vector<T> Buffer<T>::download(StreamHandle stream) const {
-  std::vector<T> host(count_);
-  if (count_ > 0) copy_async(host.data(), data_, size_bytes(), stream);
-  synchronize(stream, Deadline::standard());
-  return host;
+  const Deadline deadline = Deadline::standard();
+  auto host = std::make_unique<std::vector<T>>(count_);
+  if (count_ > 0) copy_async(host->data(), data_, size_bytes(), stream);
+  try {
+    synchronize(stream, deadline);
+  } catch (...) {
+    (void)host.release();  // the copy may still be under way: its memory has to stay
+    throw;
+  }
+  return std::move(*host);
 }
 
 }  // namespace rungs::gpu
