@@ -51,10 +51,10 @@ mkdir -p "$folder"/{proc,dev}
 mountpoint -q "$folder/proc" || mount -t proc proc "$folder/proc"
 mountpoint -q "$folder/dev" || mount --bind /dev "$folder/dev"
 
-rm -rf "$folder/root/rungs"
-git clone -q "$tree" "$folder/root/rungs"
+rm -rf "$folder/srv/rungs"
+git clone -q "$tree" "$folder/srv/rungs"
 inside() { chroot "$folder" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"; }
-in_tree() { inside sh -c 'cd /root/rungs && exec "$@"' sh "$@"; }
+in_tree() { inside sh -c 'cd /srv/rungs && exec "$@"' sh "$@"; }
 
 if [[ $# -gt 0 ]]; then
   timed "$*" in_tree "$@"
