@@ -108,8 +108,9 @@ std::vector<T> Buffer<T>::download(StreamHandle stream) const {
   if (count_ > 0) copy_async(host->data(), data_, size_bytes(), stream);
   try {
     synchronize(stream, deadline);
-  } catch (...) {
-    (void)host.release();  // the copy may still be under way: its memory has to stay
+  } catch (const Error& error) {
+    // After a time-out the copy may still be under way: its memory has to stay.
+    if (error.code() == ErrorCode::kTimeout) (void)host.release();
     throw;
   }
   return std::move(*host);
