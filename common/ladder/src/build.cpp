@@ -132,7 +132,7 @@ class Session {
 struct Shared {
   MakeProblem make;
   std::vector<Case> cases;
-  bool on_host = false;
+  bool on_host = false;  // timed by the host's clock, or by itself
   std::shared_ptr<Session> last;
   std::string failure;  // text behind the last Support::reason that was not static
 
@@ -168,6 +168,7 @@ class TrialOfOne final : public Trial {
 
   double time_once() override {
     RUNGS_REQUIRE(outcome_.checked, "this run failed its check and is not timed: ", outcome_.note);
+    if (const std::optional<double> measured = prepared_.front()->time_once()) return *measured;
     return host_clock_ ? time_on_host() : time_on_gpu();
   }
 
@@ -259,12 +260,12 @@ Outcome check_and_time(Trial& trial, int repetitions) {
 
 Operation assemble(Operation operation, MakeProblem make_problem) {
   RUNGS_REQUIRE(!operation.rungs.empty(), "operation ", operation.name, " has no rung");
-  RUNGS_REQUIRE(operation.ranks == 1, "operation ", operation.name, " needs ", operation.ranks,
-                " ranks; make_operation() builds operations of one");
+  RUNGS_REQUIRE(operation.ranks >= 1, "operation ", operation.name, " has ", operation.ranks,
+                " ranks; at least 1 is needed");
   auto shared = std::make_shared<Shared>();
   shared->make = std::move(make_problem);
   shared->cases = operation.cases;
-  shared->on_host = operation.on_host;
+  shared->on_host = operation.on_host || operation.ranks > 1;
 
   operation.supports = [shared](std::size_t rung, std::size_t case_index, const Machine& machine) {
     if (shared->cases.at(case_index).gpu_only && is_emulated(machine)) {

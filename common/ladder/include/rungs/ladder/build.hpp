@@ -91,6 +91,7 @@ struct OperationSpec {
   std::string name;
   std::string oracle;       ///< in words: "product in double, every element"
   std::string error_bound;  ///< in words or as formula
+  int ranks = 1;            ///< as in Operation; Args then holds what all ranks need
   bool on_host = false;     ///< as in Operation
   std::vector<Case> cases;
   /// Makes case `case_index`; `seed` decides the inputs' values.
@@ -171,6 +172,7 @@ Operation make_operation(std::span<const Rung<Args>> ladder, OperationSpec<Args>
   operation.stage = spec.stage;
   operation.name = spec.name;
   operation.cases = spec.cases;
+  operation.ranks = spec.ranks;
   operation.on_host = spec.on_host;
   operation.oracle = spec.oracle;
   operation.error_bound = spec.error_bound;

@@ -7,6 +7,7 @@
 #include <rungs/gpu/device.hpp>
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace rungs::ladder {
@@ -27,8 +28,12 @@ struct Support {
 class Prepared {
  public:
   virtual ~Prepared() = default;
-  /// Enqueues the operation. Host stages ignore the stream. Capturable for GPU operations.
+  /// Enqueues the operation. Host stages ignore the stream. Capturable for GPU operations of one
+  /// rank; an operation of several ranks runs all of them (RankTeam) and returns when they are done.
   virtual void operator()(gpu::StreamHandle stream) = 0;
+  /// Operations of several ranks measure themselves, since no one stream sees all of the work:
+  /// seconds a run, the slowest rank's. Nothing: the harness times operator().
+  virtual std::optional<double> time_once() { return std::nullopt; }
 };
 
 /// One row of a ladder.
