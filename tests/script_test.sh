@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy=$work/tree
 mkdir -p "$copy" "$work/bin" "$work/full/include" "$work/full/lib"
-cp "$tree/rungs" "$tree/CMakePresets.json" "$copy/"
+cp "$tree/rungs" "$tree/CMakePresets.json" "$tree/VERSION" "$copy/"
 
 failures=0
 checks=0
@@ -47,12 +47,43 @@ bare() { on RUNGS_SYSTEM_PREFIXES="$work/none" "$@"; }
 expect 'help before a build'      0 './rungs tour'              full "$copy/rungs" --help
 expect 'no arguments'             0 './rungs test'              full "$copy/rungs"
 expect 'help of test'             0 'ARGS go to ctest'          full "$copy/rungs" test --help
-expect 'unknown word'             2 "no command 'tuor'"         full "$copy/rungs" tuor
+expect 'help tells the statuses'  0 'Exit status: 0'            full "$copy/rungs" --help
+expect 'unknown word'             2 "no command 'tuor'; did you mean 'tour'?" full "$copy/rungs" tuor
+expect 'beginning of a word'      2 "did you mean 'doctor'?"    full "$copy/rungs" doc
+expect 'nonsense'                 2 "no command 'xylophone'. Commands: tour" full "$copy/rungs" xylophone
+expect 'unknown option'           2 "no command '--qick'. "     full "$copy/rungs" --qick
+expect 'version before a build'   0 "rungs $(cat "$tree/VERSION") (not built yet)" full "$copy/rungs" --version
+expect 'doctor with a wrong word' 2 "'--all' is not understood" full "$copy/rungs" doctor --all
 expect 'doctor before a build'    0 'not built yet'             full "$copy/rungs" doctor
 expect 'doctor counts packages'   0 'installs them: libfmt-dev' bare "$copy/rungs" doctor
-expect 'unknown preset'           1 "RUNGS_PRESET is 'gpu'"     full RUNGS_PRESET=gpu "$copy/rungs" tour
+expect 'unknown preset'           2 "RUNGS_PRESET is 'gpu'"     full RUNGS_PRESET=gpu "$copy/rungs" tour
 ln -s "$copy/rungs" "$work/link"
 expect 'through a link'           0 './rungs tour'              full "$work/link" --help
+
+# A program that is there answers what needs no build.
+mkdir -p "$copy/build/emulated/cli"
+printf '#!/bin/sh\necho "program: $*"\n' >"$copy/build/emulated/cli/rungs"
+chmod +x "$copy/build/emulated/cli/rungs"
+expect 'version after a build'    0 'program: --version'        full "$copy/rungs" --version
+expect 'unknown word, built'      0 'program: tuor'             full "$copy/rungs" tuor
+
+# Another user's build: what is wrong and what to do, instead of a lock's raw error. Root may write
+# anywhere, so it plays somebody else.
+chmod -R a+rX "$work"
+somebody() { on RUNGS_SYSTEM_PREFIXES="$work/full" setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+if [ "$(id -u)" -ne 0 ]; then
+  chmod a-w "$copy/build/emulated"
+  somebody() { full "$@"; }
+fi
+if [ "$(id -u)" -ne 0 ] || command -v setpriv >/dev/null; then
+  expect 'another user built'     1 "cannot write to $copy/build/emulated, which belongs to" somebody "$copy/rungs" tour
+  expect 'how to take it over'    1 'sudo chown -R '            somebody "$copy/rungs" tour
+  expect 'what is built runs'     1 "$copy/build/emulated/cli/rungs tour" somebody "$copy/rungs" tour
+  chmod u+w "$copy/build/emulated"
+else
+  echo 'skipped: another user built (no setpriv to play one)'
+fi
+rm -r "$copy/build"
 
 # Which preset.
 dry() { full RUNGS_DRY_RUN=1 "$copy/rungs" tour; }
@@ -106,6 +137,13 @@ if ! grep -q -x -F -e 'update' "$work/apt-calls" ||
   cat "$work/apt-calls"
 fi
 
+# ctest says 8 when tests fail; ./rungs says 1 for every failed check.
+fake cmake 'echo "cmake version 3.28.1"'
+fake ctest 'echo "1 of 2 tests failed"; exit 8'
+expect 'failed tests'             1 '1 of 2 tests failed'       full "$copy/rungs" test
+fake ctest 'exit 0'
+expect 'passed tests'             0 'Building emulated'         full "$copy/rungs" test
+rm "$work/bin/cmake" "$work/bin/ctest"
 
 # A registry that does not answer stops only what cannot go on.
 fake apt-get 'exit 100'

@@ -44,6 +44,7 @@ training::Trainer make_trainer(int batch, int ordinal) {
 
 void run(int copies, int batch, int steps) {
   std::vector<training::Trainer> trainers;
+  trainers.reserve(static_cast<std::size_t>(copies));
   for (int i = 0; i < copies; ++i) trainers.push_back(make_trainer(batch, i));
   std::vector<std::exception_ptr> failures(trainers.size());
   const auto start = std::chrono::steady_clock::now();

@@ -29,10 +29,12 @@ struct Checkpoint {
 /// Replaces the directory's checkpoint whole or not at all. @throws Error kSystem naming the path
 void write_checkpoint(const std::string& directory, const Fields& fields,
                       const Checkpoint& checkpoint);
+/// @param rule whether `fields` may have more steps than the file
 /// @param count elements that each array must have
 /// @throws Error kSystem if the file cannot be read; kInvalidArgument naming what is damaged, or
 /// the first field that
 ///         differs from `fields`
-Checkpoint read_checkpoint(const std::string& directory, const Fields& fields, std::size_t count);
+Checkpoint read_checkpoint(const std::string& directory, const Fields& fields, Resume rule,
+                           std::size_t count);
 
 }  // namespace rungs::training

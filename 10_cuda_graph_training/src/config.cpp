@@ -2,8 +2,11 @@
 
 #include <rungs/core/error.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "detail/fnv.hpp"
@@ -16,6 +19,44 @@ std::string exact(float value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%a", static_cast<double>(value));
   return text;
+}
+template <class Integer>
+std::string exact(Integer value) {
+  return std::to_string(value);
+}
+
+// @return whether all of the text was the number
+bool read_exact(const std::string& text, float& value) {
+  char* end = nullptr;
+  value = std::strtof(text.c_str(), &end);
+  return !text.empty() && *end == '\0';
+}
+template <class Integer>
+bool read_exact(const std::string& text, Integer& value) {
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stopped == end;
+}
+
+// Every field but the text's, in the order of the file.
+template <class Model, class Train, class Visit>
+void each_field(Model& model, Train& train, Visit&& visit) {
+  visit("model.layers", model.layers);
+  visit("model.width", model.width);
+  visit("model.heads", model.heads);
+  visit("model.experts", model.experts);
+  visit("model.top_k", model.top_k);
+  visit("model.hidden", model.hidden);
+  visit("model.context", model.context);
+  visit("model.seed", model.seed);
+  visit("train.batch", train.batch);
+  visit("train.steps", train.steps);
+  visit("train.warmup_steps", train.warmup_steps);
+  visit("train.lr", train.lr);
+  visit("train.weight_decay", train.weight_decay);
+  visit("train.clip", train.clip);
+  visit("train.aux_weight", train.aux_weight);
+  visit("train.data_seed", train.data_seed);
 }
 
 std::string fingerprint(const std::vector<std::uint8_t>& bytes) {
@@ -87,24 +128,23 @@ void validate(const Corpus& corpus, int context) {
 }
 
 Fields fields_of(const ModelConfig& model, const TrainConfig& train, const Corpus& corpus) {
-  return {{"model.layers", std::to_string(model.layers)},
-          {"model.width", std::to_string(model.width)},
-          {"model.heads", std::to_string(model.heads)},
-          {"model.experts", std::to_string(model.experts)},
-          {"model.top_k", std::to_string(model.top_k)},
-          {"model.hidden", std::to_string(model.hidden)},
-          {"model.context", std::to_string(model.context)},
-          {"model.seed", std::to_string(model.seed)},
-          {"train.batch", std::to_string(train.batch)},
-          {"train.steps", std::to_string(train.steps)},
-          {"train.warmup_steps", std::to_string(train.warmup_steps)},
-          {"train.lr", exact(train.lr)},
-          {"train.weight_decay", exact(train.weight_decay)},
-          {"train.clip", exact(train.clip)},
-          {"train.aux_weight", exact(train.aux_weight)},
-          {"train.data_seed", std::to_string(train.data_seed)},
-          {"text.bytes", std::to_string(corpus.train.size())},
-          {"text.fnv1a64", fingerprint(corpus.train)}};
+  Fields fields;
+  each_field(model, train, [&fields](const char* name, const auto& value) {
+    fields.emplace_back(name, exact(value));
+  });
+  fields.emplace_back("text.bytes", std::to_string(corpus.train.size()));
+  fields.emplace_back("text.fnv1a64", fingerprint(corpus.train));
+  return fields;
+}
+
+void read_fields(const Fields& fields, const std::string& path, ModelConfig& model,
+                 TrainConfig& train) {
+  each_field(model, train, [&](const char* name, auto& value) {
+    const auto found = std::find_if(fields.begin(), fields.end(),
+                                    [name](const auto& field) { return field.first == name; });
+    RUNGS_REQUIRE(found != fields.end() && read_exact(found->second, value), path,
+                  ": no readable field ", name);
+  });
 }
 
 }  // namespace rungs::training

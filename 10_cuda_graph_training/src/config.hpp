@@ -19,5 +19,9 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 /// Every field that decides the bits of the next step, floats as hexadecimal so that they compare
 /// exactly.
 Fields fields_of(const ModelConfig& model, const TrainConfig& train, const Corpus& corpus);
+/// The way back, but for the text.
+/// @throws Error kInvalidArgument naming `path` and the field that is missing or unreadable
+void read_fields(const Fields& fields, const std::string& path, ModelConfig& model,
+                 TrainConfig& train);
 
 }  // namespace rungs::training

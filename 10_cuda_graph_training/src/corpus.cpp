@@ -30,13 +30,13 @@ double unigram_entropy_of(const std::vector<std::uint8_t>& text) {
 
 // H(next | byte) = H(byte, next) - H(byte), over the text's size - 1 pairs.
 double bigram_entropy_of(const std::vector<std::uint8_t>& text) {
-  std::vector<std::uint64_t> pairs(256 * 256, 0);
+  std::vector<std::uint64_t> pairs(std::size_t{256} * 256, 0);
   std::array<std::uint64_t, 256> firsts{};
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     ++pairs[std::size_t{text[i]} * 256 + text[i + 1]];
     ++firsts[text[i]];
   }
-  const double total = static_cast<double>(text.size() - 1);
+  const auto total = static_cast<double>(text.size() - 1);
   return entropy_of(pairs, total) - entropy_of(firsts, total);
 }
 

@@ -109,7 +109,7 @@ void TrainingStep::load(const Checkpoint& checkpoint, const Queue& queue) {
 }
 
 Checkpoint TrainingStep::initial() const {
-  const std::size_t count = static_cast<std::size_t>(layout_.count());
+  const auto count = static_cast<std::size_t>(layout_.count());
   return {.step = 0,
           .weights = layout_.initial_values(model_config_.seed),
           .moment1 = std::vector<float>(count, 0.0f),

@@ -5,6 +5,7 @@
 #include <rungs/gpu/stream.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -96,7 +97,7 @@ std::vector<PartTime> Trainer::profile_step() {
   return times;
 }
 
-double Trainer::evaluate(int batches) {
+double Trainer::evaluate(int batches, const std::function<bool(int, int)>& go_on) {
   State& s = *state_;
   RUNGS_REQUIRE(batches >= 0, "evaluate: batches must be at least 0, got ", batches);
   const std::int64_t batch = s.train_config.batch;
@@ -106,8 +107,11 @@ double Trainer::evaluate(int batches) {
   const bool all = batches == 0 || asked >= windows;
   const std::int64_t used = all ? windows : asked;
   const std::int64_t stride = all ? 1 : windows / asked;
+  const auto passes = static_cast<int>((used + batch - 1) / batch);
   double sum = 0;
   for (std::int64_t first = 0; first < used; first += batch) {
+    if (go_on && !go_on(static_cast<int>(first / batch), passes))
+      return std::numeric_limits<double>::quiet_NaN();
     s.step.enqueue_evaluation(s.queue(), first * stride, stride);
     const std::vector<float> rows = s.step.loss_rows().download(s.stream);
     // The last batch may reach beyond the windows: those sequences are repetitions and do not
@@ -116,6 +120,7 @@ double Trainer::evaluate(int batches) {
     for (std::int64_t i = 0; i < counted; ++i)
       sum += static_cast<double>(rows[static_cast<std::size_t>(i)]);
   }
+  if (go_on) go_on(passes, passes);
   return sum / static_cast<double>(used * s.model_config.context);
 }
 
@@ -135,11 +140,11 @@ void Trainer::save(const std::string& directory) const {
                    s.step.download(s.stream));
 }
 
-void Trainer::resume(const std::string& directory) {
+void Trainer::resume(const std::string& directory, Resume rule) {
   State& s = *state_;
   const Fields fields = fields_of(s.model_config, s.train_config, s.corpus);
   const Checkpoint checkpoint =
-      read_checkpoint(directory, fields, static_cast<std::size_t>(s.step.layout().count()));
+      read_checkpoint(directory, fields, rule, static_cast<std::size_t>(s.step.layout().count()));
   s.step.load(checkpoint, s.queue());
   s.steps_done = checkpoint.step;
 }

@@ -3,6 +3,7 @@
 #include "report.hpp"
 #include "screen.hpp"
 #include "stages.hpp"
+#include "usage.hpp"
 
 #include <fmt/format.h>
 #include <rungs/bench/compare_rows.hpp>
@@ -19,6 +20,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace rungs::cli {
 namespace {
@@ -75,17 +77,21 @@ std::vector<ladder::Operation> choose(const BenchOptions& options) {
         std::remove_if(chosen.begin(), chosen.end(),
                        [](const ladder::Operation& operation) { return operation.cases.empty(); }),
         chosen.end());
-    RUNGS_REQUIRE(!chosen.empty(), "no operation and case contains '", options.filter,
-                  "' (--filter). 'rungs list' shows all");
+    if (chosen.empty()) {
+      throw UsageError(
+          fmt::format("no operation and case contains '{}' (--filter). 'rungs list' shows all",
+                      options.filter));
+    }
   }
   if (!options.peer.empty() && options.peer != "none") {
     std::vector<std::string> names;
     for (const ladder::Operation& operation : chosen) {
       for (const ladder::Peer& peer : operation.peers) names.push_back(peer.name);
     }
-    RUNGS_REQUIRE(std::find(names.begin(), names.end(), options.peer) != names.end(),
-                  "no peer is called '", options.peer, "' in these operations of this build",
-                  did_you_mean(options.peer, names));
+    if (std::find(names.begin(), names.end(), options.peer) == names.end()) {
+      throw UsageError(fmt::format("no peer is called '{}' in these operations of this build{}",
+                                   options.peer, did_you_mean(options.peer, names)));
+    }
   }
   return chosen;
 }
@@ -120,11 +126,41 @@ void show_lines(const bench::Report& result, bool emulated) {
     }
     table.add_row(std::move(cells));
   }
-  write(table.to_string(2));
+  write_table(table, 2);
   for (const bench::Line& line : result.lines) {
     if (line.note.empty()) continue;
     paragraph(
         fmt::format("{} {} {}: {}", line.operation, line.case_name, line.contender, line.note));
+  }
+}
+
+/// What the old rows time and this run does not: a rung may have lost its case, or the run was
+/// asked for less.
+void show_vanished(const std::vector<bench::Comparison>& comparisons, const std::string& path) {
+  std::vector<std::pair<std::string, std::string>> cases;  // and its rungs
+  std::size_t count = 0;
+  for (const bench::Comparison& one : comparisons) {
+    if (one.change != bench::Change::kRemoved) continue;
+    ++count;
+    const std::string where = one.operation + " " + one.case_name;
+    if (cases.empty() || cases.back().first != where) {
+      cases.emplace_back(where, one.rung);
+    } else {
+      cases.back().second += ", " + one.rung;
+    }
+  }
+  if (count == 0) return;
+  paragraph(warn(fmt::format("{} of the timings in {} are not in this run:", count, path)));
+  for (const auto& [where, rungs] : cases) paragraph(fmt::format("{}: {}", where, rungs), 4);
+}
+
+std::vector<ladder::Row> read_rows(const std::string& path) {
+  const std::string text = file::read_text(path);
+  try {
+    return ladder::from_json(text);
+  } catch (const Error& error) {
+    RUNGS_THROW(kInvalidArgument, "--compare cannot use ", path, ": ", error.message(),
+                ". It takes what 'rungs bench --json' wrote");
   }
 }
 
@@ -138,25 +174,30 @@ bool show_comparison(const std::vector<ladder::Row>& old, const std::vector<ladd
     return value > 0 ? format_seconds(value) : std::string("-");
   };
   for (const bench::Comparison& one : comparisons) {
+    if (one.change == bench::Change::kRemoved) continue;
     table.add_row({one.operation, one.case_name, one.rung, seconds(one.old_seconds),
                    seconds(one.new_seconds), one.verdict});
   }
-  write(table.to_string(2));
+  write_table(table, 2);
+  show_vanished(comparisons, path);
   return bench::any_worse(comparisons);
 }
 
 int run_bench(const BenchOptions& options) {
   Report report(options.json);
   std::optional<std::vector<ladder::Row>> old;
-  if (!options.compare.empty()) old = ladder::from_json(file::read_text(options.compare));
+  if (!options.compare.empty()) old = read_rows(options.compare);
   const std::vector<ladder::Operation> operations = choose(options);
   const gpu::Device device = gpu::Device::open(0);
   device.make_current();
   const bool emulated = device.info().emulated;
 
   heading("Machine");
-  for (const std::string& line : bench::describe(bench::machine_facts()))
-    write(fmt::format("  {}\n", line));
+  for (const std::string& line : bench::describe(bench::machine_facts())) {
+    // "CPU   AMD EPYC, ...": the name keeps its column.
+    const std::size_t start = std::min(line.find_first_not_of(' ', line.find("  ")), line.size());
+    write(fmt::format("  {}{}\n", line.substr(0, start), wrap(line.substr(start), start + 2)));
+  }
   if (emulated) {
     paragraph(
         "GPU rungs run in the emulator: their times show how fast the emulator is and nothing "
@@ -214,8 +255,10 @@ void add_bench(CLI::App& program, Action& chosen) {
                    "Of each, interleaved at random (50; emulated 5)")
       ->check(between(1, 100000));
   command->add_option("--json", options->json, "Write the result rows to this file");
-  command->add_option("--compare", options->compare,
-                      "Rows of an earlier run; exit status 1 if something is worse");
+  command->add_option(
+      "--compare", options->compare,
+      "Rows of an earlier run; exit status 1 if something is slower beyond the noise "
+      "or broke. What only the earlier run has is listed");
   command->footer(
       "What fails its check is never timed.\n"
       "Examples:\n"

@@ -124,7 +124,7 @@ std::string nvcc() {
   }
   folders.emplace_back("/usr/local/cuda/bin");  // where NVIDIA's packages put it
   for (const std::string& folder : folders) {
-    const std::string program = folder + "/nvcc";
+    std::string program = folder + "/nvcc";
     if (access(program.c_str(), X_OK) != 0) continue;
     // The toolkit's header says the version; running nvcc takes longer and fails without a
     // compiler.
@@ -150,7 +150,7 @@ std::string memfd_problem() {
   const int descriptor = memfd_create("rungs-doctor", MFD_CLOEXEC);
   if (descriptor < 0) return std::strerror(errno);
   const bool grown = ftruncate(descriptor, 1 << 20) == 0;
-  const std::string problem = grown ? "" : std::strerror(errno);
+  std::string problem = grown ? "" : std::strerror(errno);
   close(descriptor);
   return problem;
 }

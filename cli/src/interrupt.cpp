@@ -1,6 +1,6 @@
 #include "interrupt.hpp"
 
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX
 
 #include <atomic>
 
@@ -30,6 +30,7 @@ InterruptGuard::InterruptGuard() {
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &old_interrupt, nullptr);
   sigaction(SIGTERM, &old_terminate, nullptr);
+  arrived.store(0);
 }
 
 int InterruptGuard::signal() noexcept { return arrived.load(); }

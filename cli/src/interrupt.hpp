@@ -13,7 +13,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// The signal that arrived, or 0.
+  /// The signal that arrived while one lives, or 0.
   [[nodiscard]] static int signal() noexcept;
 };
 

@@ -1,5 +1,6 @@
 #include "ladder_view.hpp"
 
+#include "interrupt.hpp"
 #include "screen.hpp"
 
 #include <fmt/format.h>
@@ -31,22 +32,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-std::optional<std::uint64_t> minus(const std::optional<std::uint64_t>& after,
-                                   const std::optional<std::uint64_t>& before) {
-  if (!after || !before) return std::nullopt;
-  return *after - *before;
-}
-
-/// What one run of the checked rung does, by the device's counters.
-gpu::Counters count_one_run(ladder::Trial& trial, const gpu::Device& device) {
-  const gpu::Counters before = gpu::counters(device);
-  trial.time_once();
-  device.synchronize();
-  const gpu::Counters after = gpu::counters(device);
-  return {after.launches - before.launches, minus(after.async_bytes, before.async_bytes),
-          minus(after.mma_flops, before.mma_flops), minus(after.barriers, before.barriers)};
-}
-
 /// Median of some runs: fewer than asked for when they take long, as a naive rung's do, but three.
 double time_rung(ladder::Trial& trial, int repetitions) {
   constexpr double kEnoughSeconds = 1;
@@ -65,7 +50,7 @@ class Columns {
  public:
   explicit Columns(std::vector<std::string> headings) : headings_(std::move(headings)) {}
   void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  [[nodiscard]] std::string to_string(std::size_t indent) const {
+  [[nodiscard]] Table table() const {
     std::vector<std::size_t> kept;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
       const bool says =
@@ -74,12 +59,13 @@ class Columns {
     }
     const auto keep = [&kept](const std::vector<std::string>& cells) {
       std::vector<std::string> result;
+      result.reserve(kept.size());
       for (const std::size_t i : kept) result.push_back(cells[i]);
       return result;
     };
     Table table(keep(headings_));
     for (const auto& row : rows_) table.add_row(keep(row));
-    return table.to_string(indent);
+    return table;
   }
 
  private:
@@ -112,7 +98,8 @@ class Climb {
     std::uint64_t done = 0;
     for (const std::size_t case_index : cases) {
       std::optional<double> naive_seconds;
-      for (std::size_t rung = 0; rung < operation_.rungs.size(); ++rung) {
+      for (std::size_t rung = 0; rung < operation_.rungs.size() && InterruptGuard::signal() == 0;
+           ++rung) {
         progress.update(done++, fmt::format("{}, {}", operation_.rungs[rung].name,
                                             operation_.cases[case_index].name));
         const Climbed climbed = climb_one(rung, case_index);
@@ -122,7 +109,7 @@ class Climb {
     }
     progress.update(done);
     progress.finish();
-    write(table_.to_string(2));
+    if (done > 0) write_table(table_.table(), 2);
     for (const std::string& note : notes_) paragraph(note, 4);
   }
 
@@ -160,7 +147,7 @@ class Climb {
                     std::nullopt};
     try {
       if (emulated()) {
-        climbed.work = count_one_run(*trial, *machine_.device);
+        climbed.work = ladder::count_one_run(*trial, *machine_.device);
         add_work_rows(rung, case_index, *climbed.work);
       } else {
         climbed.seconds = time_rung(*trial, options_.repetitions);

@@ -15,7 +15,8 @@ struct ClimbOptions {
 };
 
 /// Prints the ladder's table; adds checks and rows to the report. A rung that does not support a
-/// case is shown with its reason and is no check.
+/// case is shown with its reason and is no check. Ends after the rung in which a signal arrived, if
+/// an InterruptGuard lives.
 void climb(const ladder::Operation& operation, const ladder::Machine& machine,
            const ClimbOptions& options, Report& report);
 

@@ -14,11 +14,16 @@ namespace {
 
 void list_stages() {
   heading("Stages");
+  constexpr std::size_t kFolder = 26;
+  constexpr std::size_t kTitle = 44;
+  constexpr std::size_t kToday = 20;
+  const bool wide = screen_columns() >= 2 + kFolder + 2 + kTitle + 2 + kToday;
   for (const Stage& stage : kStages) {
     const std::string today =
         stage.today.empty() ? faint("to come") : good(std::string(stage.today));
-    write(fmt::format("  {}  {}  {}\n", pad_right(stage.folder, 26), pad_right(stage.title, 44),
-                      today));
+    const std::string text = wide ? pad_right(stage.title, kTitle) + "  " + today
+                                  : wrap(fmt::format("{}: {}", stage.title, today), kFolder + 4);
+    write(fmt::format("  {}  {}\n", pad_right(stage.folder, kFolder), text));
   }
 }
 

@@ -1,16 +1,21 @@
 // The program `rungs`: finds the subcommand, runs it, and says what went wrong in one line.
 #include "commands.hpp"
+#include "screen.hpp"
+#include "usage.hpp"
 
 #include <fmt/format.h>
 #include <rungs/config.hpp>
 #include <rungs/core/deadline.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/core/suggest.hpp>
+#include <rungs/core/text.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +27,7 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// Words that later stages bring; somebody who has read of them deserves a better answer than
 /// "unknown".
-constexpr std::array<std::string_view, 7> kToCome{"topo",  "launch",  "verbs", "generate",
+constexpr std::array<std::string_view, 6> kToCome{"topo",  "verbs",   "generate",
                                                   "trace", "inspect", "report"};
 
 int complain(std::string_view text, int status) {
@@ -76,20 +81,49 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
                      suggestion(left.front(), known), way_out);
 }
 
+/// CLI11's help, broken at spaces: terminals break long lines within words.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::size_t columns = screen_columns();
+    return wrap(CLI::Formatter::make_option_desc(option), 0,
+                columns > get_column_width() + 20 ? columns - get_column_width() : columns);
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrap(app->get_description(), 0) + '\n';
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    constexpr std::size_t kNames = 10;
+    return fmt::format("  {:{}}{}\n", command->get_name(), kNames,
+                       wrap(command->get_description(), kNames + 2));
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    std::istringstream lines(CLI::Formatter::make_footer(app));
+    std::string result;
+    for (std::string line; std::getline(lines, line);)
+      result += (display_width(line) > screen_columns() ? wrap(line, 0) : line) + '\n';
+    return result;
+  }
+};
+
 void describe(CLI::App& program) {
+  program.formatter(std::make_shared<Help>());
   program.name("rungs");
   program.set_version_flag("--version", fmt::format("rungs {} ({} back end)", RUNGS_VERSION,
                                                     RUNGS_GPU_CUDA != 0 ? "CUDA" : "emulated"));
   program.require_subcommand(0, 1);
   program.footer(
       "Examples:\n"
-      "  ./rungs tour --quick                      a shorter climb, then training on a book\n"
+      "  ./rungs tour --quick                      a shorter climb, then a book\n"
       "  ./rungs train --data my.txt --steps 500   a text of yours\n"
       "  ./rungs bench 07 --json rows.json         one stage's benchmarks\n"
       "  ./rungs list gemm                         rungs and cases of a stage\n"
-      "'rungs COMMAND --help' shows a command's options. The script ./rungs builds first, then\n"
-      "calls this program; 'test' is its own.\n"
-      "Coming with later stages: topo, launch, verbs, generate.\n"
+      "'rungs COMMAND --help' shows a command's options. The script ./rungs builds first, then "
+      "calls "
+      "this program; 'test' is its own.\n"
+      "Coming with later stages: topo, verbs, generate.\n"
+      "Exit status: 0 all was done and every check passed; 1 a check failed, or an error ended the "
+      "command; 2 the command line or an environment variable is wrong; 130 after Ctrl-C.\n"
       "Environment: RUNGS_EMULATED_SMS, RUNGS_TIMEOUT_SCALE, RUNGS_DATA, NO_COLOR.");
 }
 
@@ -103,6 +137,7 @@ int run(int count, char** words) {
   add_bench(program, chosen);
   add_list(program, chosen);
   add_doctor(program, chosen);
+  add_launch(program, chosen);
   add_test(program, chosen);
   if (count > 1) {
     const std::string complaint = unknown_command(program, words[1]);
@@ -119,7 +154,11 @@ int run(int count, char** words) {
     fmt::print("{}", program.help());
     return 0;
   }
-  (void)timeout_scale();  // a bad RUNGS_TIMEOUT_SCALE is said before any work
+  try {
+    (void)timeout_scale();  // a bad RUNGS_TIMEOUT_SCALE is said before any work
+  } catch (const Error& error) {
+    return complain(error.message(), kUsage);
+  }
   return chosen();
 }
 
@@ -140,7 +179,11 @@ void add_test(CLI::App& program, Action& chosen) {
 
 int main(int count, char** words) {
   try {
-    return rungs::cli::run(count, words);
+    const int status = rungs::cli::run(count, words);
+    rungs::cli::finish_output();  // help and version are written by CLI11, which does not look
+    return status;
+  } catch (const rungs::cli::UsageError& error) {
+    return rungs::cli::complain(error.what(), rungs::cli::kUsage);
   } catch (const rungs::Error& error) {
     return rungs::cli::complain(error.message(), rungs::cli::kFailed);
   } catch (const std::bad_alloc&) {

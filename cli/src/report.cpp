@@ -43,10 +43,13 @@ int Report::summarize() const {
   heading("Result");
   for (const std::string& failure : failures_) paragraph(bad("FAILED ") + failure);
   for (const std::string& open : undecided_) paragraph(warn("not decided ") + open);
+  if (!stopped_.empty()) paragraph(warn("stopped ") + stopped_);
   std::string line = fmt::format("{} checks passed, {} failed", passed_, failures_.size());
   if (!undecided_.empty()) line += fmt::format(", {} not decided", undecided_.size());
+  if (!stopped_.empty()) line += ", then stopped";
   if (!json_path_.empty()) line += fmt::format("; {} rows in {}", rows_.size(), json_path_);
-  write(fmt::format("  {}\n", failures_.empty() ? good(line) : bad(line)));
+  write(fmt::format("  {}\n",
+                    failures_.empty() ? (stopped_.empty() ? good(line) : line) : bad(line)));
   return failures_.empty() ? 0 : 1;
 }
 

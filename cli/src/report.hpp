@@ -20,6 +20,8 @@ class Report {
   /// @param what one line for the summary: "gemm_bf16 tiled 64x64x64: element [3, 5]: got ..."
   void failed(std::string what) { failures_.push_back(std::move(what)); }
   void check(bool ok, const std::string& what);
+  /// Somebody ended the run: neither passed nor failed, and named in the summary.
+  void stopped(std::string what) { stopped_ = std::move(what); }
   /// A check that this run could not decide. It counts as neither passed nor failed, and is named
   /// in the summary.
   void undecided(std::string what) { undecided_.push_back(std::move(what)); }
@@ -37,6 +39,7 @@ class Report {
   int passed_ = 0;
   std::vector<std::string> failures_;
   std::vector<std::string> undecided_;
+  std::string stopped_;
   std::vector<ladder::Row> rows_;
 };
 

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <rungs/core/error.hpp>
 #include <rungs/core/text.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 
 namespace rungs::cli {
 namespace {
@@ -20,19 +24,27 @@ std::string colored(std::string_view text, const char* code) {
   return wanted ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
 }
 
-}  // namespace
-
-std::size_t screen_columns() {
-  std::size_t columns = 100;
+/// Nothing when nobody says.
+std::optional<std::size_t> known_columns() {
+  long columns = 0;
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     columns = size.ws_col;
   } else if (const char* variable = std::getenv("COLUMNS")) {
-    const long value = std::strtol(variable, nullptr, 10);
-    if (value > 0) columns = static_cast<std::size_t>(value);
+    columns = std::strtol(variable, nullptr, 10);
   }
-  return std::clamp<std::size_t>(columns, 40, 200);
+  if (columns <= 0) return std::nullopt;
+  return static_cast<std::size_t>(std::clamp(columns, 40L, 200L));
 }
+
+[[noreturn]] void refuse_output() {
+  RUNGS_THROW(kSystem, "cannot write to standard output: ", std::strerror(errno),
+              ". What was to be said there is not complete");
+}
+
+}  // namespace
+
+std::size_t screen_columns() { return known_columns().value_or(100); }
 
 std::string good(std::string_view text) { return colored(text, "32"); }
 std::string bad(std::string_view text) { return colored(text, "1;31"); }
@@ -74,8 +86,16 @@ void paragraph(std::string_view text, std::size_t indent) {
 }
 
 void write(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    refuse_output();
+}
+
+void write_table(const Table& table, std::size_t indent) {
+  write(table.to_string(indent, known_columns().value_or(0)));
+}
+
+void finish_output() {
+  if (std::ferror(stdout) != 0 || std::fflush(stdout) != 0) refuse_output();
 }
 
 }  // namespace rungs::cli

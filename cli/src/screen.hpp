@@ -3,6 +3,8 @@
 /// Writing for people on standard output: paragraphs as wide as the terminal, colours where they
 /// are wanted.
 
+#include <rungs/core/table.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -29,7 +31,13 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t columns 
 void heading(std::string_view text);
 /// An indented, wrapped paragraph.
 void paragraph(std::string_view text, std::size_t indent = 2);
-/// Lines as they are, for tables. Flushes, so that progress on standard error comes after them.
+/// Lines as they are. Flushes, so that progress on standard error comes after them.
+/// @throws Error kSystem if standard output does not take them: a full disk, a closed reader
 void write(std::string_view text);
+/// A table broken to the columns of the terminal, or to COLUMNS; in a file without COLUMNS as wide
+/// as it is, a row a line.
+void write_table(const Table& table, std::size_t indent);
+/// @throws Error kSystem if standard output did not take all that was written to it
+void finish_output();
 
 }  // namespace rungs::cli

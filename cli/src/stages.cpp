@@ -1,8 +1,9 @@
 #include "stages.hpp"
 
+#include "usage.hpp"
+
 #include <fmt/format.h>
 #include <rungs/attention/catalog.hpp>
-#include <rungs/core/error.hpp>
 #include <rungs/core/suggest.hpp>
 #include <rungs/gemm/catalog.hpp>
 #include <rungs/training/catalog.hpp>
@@ -53,14 +54,17 @@ std::vector<ladder::Operation> find_operations(const std::string& word) {
                         (stage != kStages.end() && operation.stage == stage->folder);
                });
   if (!found.empty()) return found;
-  RUNGS_REQUIRE(stage == kStages.end(), "stage ", stage->folder,
-                " is still to come: it has no operation to run");
+  if (stage != kStages.end()) {
+    throw UsageError(
+        fmt::format("stage {} is still to come: it has no operation to run", stage->folder));
+  }
   std::vector<std::string> candidates;
+  candidates.reserve(all.size() + kStages.size());
   for (const ladder::Operation& operation : all) candidates.push_back(operation.name);
   for (const Stage& candidate : kStages) candidates.emplace_back(candidate.folder);
   const std::string nearest = did_you_mean(word, candidates);
-  RUNGS_THROW(kInvalidArgument, "no stage or operation is called '", word, "'",
-              nearest.empty() ? "." : nearest, " 'rungs list' shows all");
+  throw UsageError(fmt::format("no stage or operation is called '{}'{} 'rungs list' shows all",
+                               word, nearest.empty() ? "." : nearest));
 }
 
 std::string stages_to_come() {

@@ -37,7 +37,7 @@ std::vector<ladder::Operation> all_operations();
 
 /// "07", "7", "gemm", "07_gemm_hopper_blackwell" name a stage; "gemm_bf16" an operation. Empty:
 /// everything.
-/// @throws Error kInvalidArgument with the nearest match, or saying that the stage is still to come
+/// @throws UsageError with the nearest match, or saying that the stage is still to come
 std::vector<ladder::Operation> find_operations(const std::string& word);
 
 /// "01, 02, 03": the numbers of the stages that have no code yet.

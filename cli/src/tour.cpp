@@ -3,6 +3,7 @@
 #include "book.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
+#include "interrupt.hpp"
 #include "ladder_view.hpp"
 #include "report.hpp"
 #include "screen.hpp"
@@ -55,17 +56,27 @@ bool same_bits(const std::vector<float>& left, const std::vector<float>& right) 
          std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
+void stop(Report& report, int signal, const std::string& where) {
+  report.stopped(fmt::format("({}) {}", strsignal(signal), where));
+}
+
 /// Two new trainers, one stepped kernel by kernel, one by a captured graph: every number and every
 /// weight must be equal.
-void compare_modes(const training::ModelConfig& model, const training::TrainConfig& config,
-                   const training::Corpus& corpus, const gpu::Device& device, int steps,
-                   Report& report) {
+/// @return the signal that ended it early, or 0
+int compare_modes(const training::ModelConfig& model, const training::TrainConfig& config,
+                  const training::Corpus& corpus, const gpu::Device& device, int steps,
+                  Report& report) {
   training::Trainer eager(model, config, corpus, device);
   training::Trainer graph(model, config, corpus, device);
   const bool emulated = device.info().emulated;
   double seconds[2] = {0, 0};
   bool equal = true;
+  const InterruptGuard interrupt;
   for (int i = 0; i < steps; ++i) {
+    if (const int signal = InterruptGuard::signal(); signal != 0) {
+      stop(report, signal, "in the comparison of eager and graph, before they were judged");
+      return signal;
+    }
     training::StepResult results[2];
     for (int which = 0; which < 2; ++which) {
       const auto start = std::chrono::steady_clock::now();
@@ -97,6 +108,7 @@ void compare_modes(const training::ModelConfig& model, const training::TrainConf
   row.value = equal ? 1 : 0;
   row.checked = equal;
   report.add(std::move(row));
+  return 0;
 }
 
 void judge(const TourOptions& options, const training::Trainer& trainer,
@@ -140,16 +152,18 @@ int train(const TourOptions& options, const std::string& book, const gpu::Device
 
   training::Trainer trainer(model, config, corpus, device);
   introduce(trainer, config);
-  compare_modes(model, config, corpus, device,
-                std::min(options.quick ? kComparedStepsQuick : kComparedSteps, config.steps),
-                report);
+  const int compared = std::min(options.quick ? kComparedStepsQuick : kComparedSteps, config.steps);
+  const int signal = compare_modes(model, config, corpus, device, compared, report);
+  if (signal != 0) return signal;
   TrainingPlan plan;
   plan.steps = config.steps;
   plan.evaluate_every = 50;
   const TrainingOutcome outcome = run_training(trainer, config, plan);
   if (outcome.signal != 0) {
-    report.failed(
-        fmt::format("training: interrupted after step {} of {}", outcome.steps_done, plan.steps));
+    stop(report, outcome.signal,
+         fmt::format("in the training, after step {} of {}{}: its loss was not judged",
+                     outcome.steps_done, plan.steps,
+                     outcome.steps_done < plan.steps ? "" : ", while the held-out text was read"));
     return outcome.signal;
   }
   paragraph(fmt::format(
@@ -174,9 +188,19 @@ int run_tour(const TourOptions& options) {
   const ladder::Machine machine{&device, 1};
   ClimbOptions climb_options;
   climb_options.quick = options.quick;
-  for (const ladder::Operation& operation : all_operations())
-    climb(operation, machine, climb_options, report);
-  const int signal = train(options, book, device, report);
+  int signal = 0;
+  {
+    const InterruptGuard interrupt;
+    for (const ladder::Operation& operation : all_operations()) {
+      if (InterruptGuard::signal() == 0) climb(operation, machine, climb_options, report);
+    }
+    signal = InterruptGuard::signal();
+  }
+  if (signal != 0) {
+    stop(report, signal, "in the ladders: what stands above was checked, the rest was not");
+  } else {
+    signal = train(options, book, device, report);
+  }
 
   report.write_rows();
   const int status = report.summarize();
@@ -206,7 +230,8 @@ void add_tour(CLI::App& program, Action& chosen) {
   command->add_option("--seed", options->seed, "Of the first weights and of the batches (1)");
   command->add_option("--json", options->json, "Write the result rows to this file");
   command->footer(
-      "Exit status: 0 if every check passed, 1 if one failed.\n"
+      "Ctrl-C ends the tour after the rung or step it is at; a second one ends it at once.\n"
+      "Exit status: 0 if every check passed, 1 if one failed, 130 after Ctrl-C.\n"
       "Example: rungs tour --quick --json rows.json");
   command->callback([options, &chosen] { chosen = [options] { return run_tour(*options); }; });
 }

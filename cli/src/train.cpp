@@ -2,16 +2,18 @@
 #include "commands.hpp"
 #include "report.hpp"
 #include "screen.hpp"
+#include "train_settings.hpp"
 #include "training_run.hpp"
+#include "usage.hpp"
 
 #include <fmt/format.h>
 #include <rungs/core/error.hpp>
 #include <rungs/core/file.hpp>
-#include <rungs/core/text.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace rungs::cli {
@@ -20,11 +22,11 @@ namespace {
 struct TrainOptions {
   std::string data;
   bool any_bytes = false;
-  training::ModelConfig model;
-  training::TrainConfig config;
+  TrainSettings settings;
   std::string mode = "graph";
   std::string checkpoint = "rungs-out/train";
   bool keep_nothing = false;
+  bool overwrite = false;
   std::string resume;
   int checkpoint_every = 100;
   int evaluate_every = 50;
@@ -54,100 +56,137 @@ std::string shell_word(const std::string& path) {
   return quoted + "'";
 }
 
-/// The command that goes on where this one stopped.
+/// The command that goes on where this one stopped; its settings lie in the checkpoint.
 std::string resume_command(const TrainOptions& options) {
-  std::string command =
-      fmt::format("./rungs train --data {} --steps {} --resume {}", shell_word(options.data),
-                  options.config.steps, shell_word(options.checkpoint));
-  if (options.any_bytes) command += " --any-bytes";
-  const training::ModelConfig model;
-  const training::TrainConfig config;
-  const auto add = [&](const char* name, auto value, auto usual) {
-    if (value != usual) command += fmt::format(" {} {}", name, value);
-  };
-  add("--batch", options.config.batch, config.batch);
-  add("--context", options.model.context, model.context);
-  add("--lr", options.config.lr, config.lr);
-  add("--warmup", options.config.warmup_steps, config.warmup_steps);
-  add("--weight-decay", options.config.weight_decay, config.weight_decay);
-  add("--clip", options.config.clip, config.clip);
-  add("--layers", options.model.layers, model.layers);
-  add("--width", options.model.width, model.width);
-  add("--heads", options.model.heads, model.heads);
-  add("--experts", options.model.experts, model.experts);
-  add("--top-k", options.model.top_k, model.top_k);
-  add("--hidden", options.model.hidden, model.hidden);
-  add("--seed", options.model.seed, model.seed);
-  return command;
+  return fmt::format("./rungs train --data {} --resume {}{}", shell_word(options.data),
+                     shell_word(options.checkpoint), options.any_bytes ? " --any-bytes" : "");
 }
 
-int run_train(TrainOptions options) {
+bool has_checkpoint(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(training::checkpoint_path(folder), ignored);
+}
+
+/// Nobody loses a run by starting another.
+void require_free(const TrainOptions& options) {
+  std::error_code ignored;
+  const bool its_own = !options.resume.empty() &&
+                       std::filesystem::equivalent(options.resume, options.checkpoint, ignored);
+  if (its_own || options.overwrite || !has_checkpoint(options.checkpoint)) return;
+  RUNGS_THROW(kSystem, training::checkpoint_path(options.checkpoint),
+              " holds an earlier run. To go on with that one: --resume ",
+              shell_word(options.checkpoint),
+              "; to keep it and save this one elsewhere: --checkpoint FOLDER; to replace it: "
+              "--overwrite");
+}
+
+/// The settings of the run to go on with.
+training::CheckpointInfo adopt_checkpoint(TrainOptions& options) {
+  if (!has_checkpoint(options.resume)) {
+    RUNGS_THROW(kSystem, "there is no checkpoint in '", options.resume,
+                "': ", training::checkpoint_path(options.resume),
+                " does not exist. --resume takes the folder that an earlier run saved in");
+  }
+  const training::CheckpointInfo saved = training::inspect_checkpoint(options.resume);
+  options.settings.adopt(saved, options.resume);
+  return saved;
+}
+
+/// A model or schedule that cannot be is a matter of the command line.
+training::Trainer make_trainer(const TrainSettings& settings, training::Corpus corpus,
+                               const gpu::Device& device) {
+  try {
+    return {settings.model, settings.train, std::move(corpus), device};
+  } catch (const Error& error) {
+    const std::string text = in_options(error.message());
+    if (error.code() == ErrorCode::kInvalidArgument && text != error.message())
+      throw UsageError(text + ". See 'rungs train --help'");
+    throw;
+  }
+}
+
+void say_resumed(const TrainOptions& options, const training::CheckpointInfo& saved) {
+  const int steps = options.settings.train.steps;
+  paragraph(fmt::format("continued from {}: {} of {} steps are done", options.resume,
+                        saved.steps_done, steps));
+  if (steps <= saved.train.steps) return;
+  paragraph(fmt::format(
+      "longer than the {} steps it was begun with: the learning rate, which falls along a cosine "
+      "over all steps, goes on as in a run of {}. So the result will not be bit for bit that of {} "
+      "steps in one run",
+      saved.train.steps, steps, steps));
+}
+
+int say_interrupted(const TrainOptions& options, const TrainingPlan& plan,
+                    const TrainingOutcome& outcome) {
+  const bool all_steps = outcome.steps_done >= plan.steps;
+  paragraph(fmt::format("interrupted ({}) after step {} of {}{}", strsignal(outcome.signal),
+                        outcome.steps_done, plan.steps,
+                        all_steps ? ", before all of the held-out text was read" : ""));
+  if (plan.checkpoint.empty()) {
+    paragraph("nothing was saved, as --no-checkpoint asked");
+  } else {
+    paragraph(
+        fmt::format("saved in {}. {}:", plan.checkpoint, all_steps ? "For its loss" : "To go on"));
+    write(fmt::format("  {}\n", resume_command(options)));
+  }
+  return 128 + outcome.signal;
+}
+
+int say_result(const TrainOptions& options, const TrainingPlan& plan,
+               const TrainingOutcome& outcome, const training::Corpus& corpus) {
+  const std::string losses =
+      fmt::format("held-out loss {:.3f}; unigram entropy {:.3f}, bigram entropy {:.3f} nats a byte",
+                  outcome.held_out_loss, corpus.unigram_entropy, corpus.bigram_entropy);
+  if (outcome.steps_now == 0) {
+    paragraph(fmt::format("nothing was left to do: all {} steps were done before; {}",
+                          outcome.steps_done, losses));
+    paragraph("To train on:");
+    write(fmt::format("  {} --steps {}\n", resume_command(options), 2 * plan.steps));
+  } else {
+    paragraph(fmt::format("{} steps at {:.0f} tokens/s: loss {:.3f}, {}", outcome.steps_now,
+                          outcome.bytes_per_second, outcome.train_loss, losses));
+  }
+  if (!plan.checkpoint.empty() && (outcome.steps_now > 0 || plan.checkpoint != options.resume))
+    paragraph(fmt::format("saved in {}", plan.checkpoint));
+  return 0;
+}
+
+int run_train(TrainOptions& options) {
   Report report(options.json);
   if (options.keep_nothing) options.checkpoint.clear();
-  options.config.data_seed = options.model.seed;
-  training::Corpus corpus = training::Corpus::load(options.data, options.model.context);
+  training::CheckpointInfo saved;
+  if (options.resume.empty()) {
+    options.settings.complete();
+  } else {
+    saved = adopt_checkpoint(options);
+  }
+  if (!options.checkpoint.empty()) require_free(options);
+  training::Corpus corpus = training::Corpus::load(options.data, options.settings.model.context);
   if (!options.any_bytes) require_text(corpus, options.data);
-  if (!options.checkpoint.empty()) file::make_directories(options.checkpoint);
 
   const gpu::Device device = gpu::Device::open(0);
   device.make_current();
+  const training::TrainConfig& config = options.settings.train;
+  training::Trainer trainer = make_trainer(options.settings, std::move(corpus), device);
+  if (!options.resume.empty()) trainer.resume(options.resume, training::Resume::kMoreSteps);
+  // After everything that can refuse, so that a refusal leaves no empty folder; before the work.
+  if (!options.checkpoint.empty()) file::make_directories(options.checkpoint);
   heading(fmt::format("Training on {}", device.info().name));
-  training::Trainer trainer(options.model, options.config, std::move(corpus), device);
-  if (!options.resume.empty()) trainer.resume(options.resume);
-  introduce(trainer, options.config);
-  if (!options.resume.empty()) {
-    paragraph(fmt::format("continued from {}: {} of {} steps are done", options.resume,
-                          trainer.steps_done(), options.config.steps));
-  }
+  introduce(trainer, config);
+  if (!options.resume.empty()) say_resumed(options, saved);
 
   TrainingPlan plan;
-  plan.steps = options.config.steps;
+  plan.steps = config.steps;
   plan.mode = options.mode == "eager" ? training::Mode::kEager : training::Mode::kGraph;
   plan.evaluate_every = options.evaluate_every;
   plan.checkpoint = options.checkpoint;
   plan.checkpoint_every = options.checkpoint_every;
-  const TrainingOutcome outcome = run_training(trainer, options.config, plan);
-  add_training_rows(report, trainer, options.config, plan, outcome, false);
+  const TrainingOutcome outcome = run_training(trainer, config, plan);
+  add_training_rows(report, trainer, config, plan, outcome, false);
   report.write_rows();
-
-  if (outcome.signal != 0) {
-    write(fmt::format("  interrupted ({}) after step {} of {}: ", strsignal(outcome.signal),
-                      outcome.steps_done, plan.steps));
-    if (plan.checkpoint.empty()) {
-      write("nothing was saved, as --no-checkpoint asked\n");
-    } else {
-      write(
-          fmt::format("saved in {}. To go on:\n  {}\n", plan.checkpoint, resume_command(options)));
-    }
-    return 128 + outcome.signal;
-  }
-  paragraph(fmt::format(
-      "{} steps at {:.0f} tokens/s: loss {:.3f}, held-out loss {:.3f}; unigram entropy {:.3f}, "
-      "bigram entropy "
-      "{:.3f} nats a "
-      "byte",
-      outcome.steps_done, outcome.bytes_per_second, outcome.train_loss, outcome.held_out_loss,
-      trainer.corpus().unigram_entropy, trainer.corpus().bigram_entropy));
-  if (!plan.checkpoint.empty()) paragraph(fmt::format("saved in {}", plan.checkpoint));
-  return 0;
-}
-
-void add_model_options(CLI::App& command, TrainOptions& options) {
-  const char* group = "Model (a checkpoint continues only with the same one)";
-  const auto add = [&](const char* name, int& value, const char* text, int least, int most) {
-    command.add_option(name, value, fmt::format("{} ({})", text, value))
-        ->check(between(least, most))
-        ->group(group);
-  };
-  add("--layers", options.model.layers, "Layers", 1, 64);
-  add("--width", options.model.width, "Width, a multiple of 64 and of the heads", 64, 4096);
-  add("--heads", options.model.heads, "Attention heads", 1, 64);
-  add("--experts", options.model.experts, "Experts a layer", 1, 64);
-  add("--top-k", options.model.top_k, "Experts a token uses", 1, 64);
-  add("--hidden", options.model.hidden, "Width of an expert", 64, 16384);
-  add("--context", options.model.context, "Bytes of a sequence", 1, 4096);
-  command.add_option("--seed", options.model.seed, "Of the first weights and of the batches (1)")
-      ->group(group);
+  return outcome.signal != 0 ? say_interrupted(options, plan, outcome)
+                             : say_result(options, plan, outcome, trainer.corpus());
 }
 
 }  // namespace
@@ -158,51 +197,47 @@ void add_train(CLI::App& program, Action& chosen) {
       program.add_subcommand("train", "Train a small transformer on a text of yours");
   command->add_option("--data", options->data, "The text; a token is a byte")->required();
   command->add_flag("--any-bytes", options->any_bytes, "Train on a file that is no text, too");
-  const auto add = [command](const char* name, auto& value, const char* text, auto least,
-                             auto most) {
-    command->add_option(name, value, fmt::format("{} ({:g})", text, static_cast<double>(value)))
-        ->check(between(least, most));
-  };
-  training::TrainConfig& config = options->config;
-  add("--steps", config.steps, "Optimizer steps in all", 1, 10000000);
-  add("--batch", config.batch, "Sequences a step", 1, 4096);
-  add("--lr", config.lr, "Highest learning rate", 1e-8, 1.0);
-  add("--warmup", config.warmup_steps, "Steps of linear warm-up", 0, 1000000);
-  add("--weight-decay", config.weight_decay, "Of AdamW", 0.0, 1.0);
-  add("--clip", config.clip, "Bound of the gradient's norm", 1e-6, 1e6);
+  options->settings.declare(*command);
   command
       ->add_option("--mode", options->mode,
                    "graph: the step captured and replayed; eager: kernel by kernel")
       ->check(CLI::IsMember({"graph", "eager"}));
-  CLI::Option* checkpoint = command->add_option("--checkpoint", options->checkpoint,
-                                                "Folder to save in (rungs-out/train)");
+  CLI::Option* checkpoint = command->add_option(
+      "--checkpoint", options->checkpoint,
+      "Folder to save in (rungs-out/train); one that holds an earlier run is refused");
+  command->add_flag("--overwrite", options->overwrite,
+                    "Replace the earlier run in the folder of --checkpoint");
   command->add_flag("--no-checkpoint", options->keep_nothing, "Save nothing")->excludes(checkpoint);
   command
       ->add_option("--checkpoint-every", options->checkpoint_every,
                    "Steps between savings; 0: at the end (100)")
       ->check(between(0, 10000000));
   command->add_option("--resume", options->resume,
-                      "Continue from this folder, and save there unless --checkpoint says else");
+                      "Go on with the run in this folder, with its settings, and save there unless "
+                      "--checkpoint says else. More --steps make it longer");
   command
       ->add_option("--evaluate-every", options->evaluate_every,
                    "Steps between looks at the held-out text; 0: end (50)")
       ->check(between(0, 10000000));
   command->add_option("--json", options->json, "Write the result rows to this file");
-  add_model_options(*command, *options);
   command->footer(
       "The last tenth of the text is held out. Ctrl-C finishes the step, saves and exits with "
       "130.\n"
+      "A resumed run ends in the bits of an uninterrupted one. Made longer by --steps it does "
+      "not: the learning rate falls along a cosine over all steps.\n"
       "Examples:\n"
       "  rungs train --data book.txt --steps 500 --checkpoint rungs-out/book\n"
-      "  rungs train --data book.txt --steps 500 --resume rungs-out/book");
-  command->callback([options, checkpoint, warmup = command->get_option("--warmup"), &chosen] {
-    // A run shorter than the usual warm-up; what the user asks for is left to the trainer to judge.
-    training::TrainConfig& chosen_config = options->config;
-    if (warmup->empty()) {
-      chosen_config.warmup_steps = std::min(chosen_config.warmup_steps, chosen_config.steps);
-    }
+      "  rungs train --data book.txt --resume rungs-out/book\n"
+      "  rungs train --data book.txt --resume rungs-out/book --steps 1000");
+  command->callback([options, checkpoint, &chosen] {
     if (!options->resume.empty() && checkpoint->empty()) options->checkpoint = options->resume;
-    chosen = [options] { return run_train(*options); };
+    chosen = [options] {
+      try {
+        return run_train(*options);
+      } catch (const Error& error) {
+        throw Error(error.code(), in_options(error.message()), __FILE__, __LINE__);
+      }
+    };
   });
 }
 

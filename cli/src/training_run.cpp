@@ -11,6 +11,7 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace rungs::cli {
@@ -44,8 +45,8 @@ class Run {
   TrainingOutcome run() {
     const InterruptGuard interrupt;
     const int first = trainer_.steps_done();
-    {
-      Progress progress("train", static_cast<std::uint64_t>(std::max(plan_.steps - first, 0)));
+    if (first < plan_.steps) {
+      Progress progress("train", static_cast<std::uint64_t>(plan_.steps - first));
       while (trainer_.steps_done() < plan_.steps && InterruptGuard::signal() == 0) {
         step();
         const int done = trainer_.steps_done();
@@ -54,19 +55,13 @@ class Run {
       }
       progress.finish(suffix());
     }
-    outcome_.signal = trainer_.steps_done() < plan_.steps ? InterruptGuard::signal() : 0;
+    outcome_.signal = InterruptGuard::signal();
+    outcome_.steps_now = steps_;
     outcome_.steps_done = trainer_.steps_done();
     outcome_.train_loss = mean(recent_);
     if (!plan_.checkpoint.empty()) trainer_.save(plan_.checkpoint);
-    if (outcome_.signal == 0) {
-      Progress progress("held-out text", 1);
-      progress.update(0);
-      outcome_.held_out_loss = trainer_.evaluate(0);
-      progress.update(1);
-      progress.finish();
-      add_look(fmt::format("{:.3f} (all)", outcome_.held_out_loss));
-    }
-    if (looks_.rows() > 0) write(looks_.to_string(4));
+    if (outcome_.signal == 0) read_held_out();
+    if (looks_.rows() > 0) write_table(looks_, 4);
     return outcome_;
   }
 
@@ -91,6 +86,20 @@ class Run {
         done % plan_.checkpoint_every == 0) {
       trainer_.save(plan_.checkpoint);
     }
+  }
+
+  /// All of the held-out text, unless a signal arrives.
+  void read_held_out() {
+    std::optional<Progress> progress;
+    bool whole = false;
+    outcome_.held_out_loss = trainer_.evaluate(0, [&](int done, int total) {
+      if (!progress) progress.emplace("held-out text", static_cast<std::uint64_t>(total));
+      progress->update(static_cast<std::uint64_t>(done));
+      whole = done == total;
+      return InterruptGuard::signal() == 0;
+    });
+    if (!whole) outcome_.signal = InterruptGuard::signal();
+    if (whole && steps_ > 0) add_look(fmt::format("{:.3f} (all)", outcome_.held_out_loss));
   }
 
   void add_look(const std::string& held_out) {
@@ -161,11 +170,11 @@ void add_training_rows(Report& report, const training::Trainer& trainer,
     row.checked = verified;
     report.add(std::move(row));
   };
-  add("loss", outcome.train_loss, "nats/byte", checked);
+  if (outcome.steps_now > 0) add("loss", outcome.train_loss, "nats/byte", checked);
   if (outcome.signal == 0) add("held_out_loss", outcome.held_out_loss, "nats/byte", checked);
   add("unigram_entropy", trainer.corpus().unigram_entropy, "nats/byte", false);
   add("bigram_entropy", trainer.corpus().bigram_entropy, "nats/byte", false);
-  add("tokens_per_second", outcome.bytes_per_second, "1/s", false);
+  if (outcome.steps_now > 0) add("tokens_per_second", outcome.bytes_per_second, "1/s", false);
   add("parameters", static_cast<double>(trainer.parameter_count()), "", false);
 }
 

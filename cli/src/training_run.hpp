@@ -20,18 +20,21 @@ struct TrainingPlan {
 };
 
 struct TrainingOutcome {
-  int steps_done = 0;
+  int steps_done = 0;           ///< those of a checkpoint included
+  int steps_now = 0;            ///< of this run; without any there is neither loss nor speed
   double train_loss = 0;        ///< mean of the last steps, up to ten; nats a byte
   double held_out_loss = 0;     ///< over the whole held-out text; nats a byte
   double bytes_per_second = 0;  ///< of training, without the looks at the held-out text
-  int signal = 0;               ///< that ended it early, or 0; then held_out_loss is not set
+  int signal = 0;  ///< that ended it early, or 0; then held_out_loss is not set. All steps may be
+                   ///< done: the look at the held-out text ends early too
 };
 
 /// Says what the text and the model are.
 void introduce(const training::Trainer& trainer, const training::TrainConfig& config);
 
 /// Steps with a progress bar, then a table of the losses on the way. Saves as planned. Stops after
-/// the step in which SIGINT or SIGTERM arrived, saved if there is a folder.
+/// the step, or the batch of the held-out text, in which SIGINT or SIGTERM arrived, saved if there
+/// is a folder.
 TrainingOutcome run_training(training::Trainer& trainer, const training::TrainConfig& config,
                              const TrainingPlan& plan);
 

@@ -48,7 +48,8 @@ std::vector<std::string> changed_environment(const std::vector<std::string>& cha
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& words, const std::vector<std::string>& environment)
+Program::Program(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                 const std::string& out_path)
     : folder_(make_folder()) {
   // Everything that allocates happens before fork().
   std::vector<std::string> texts{RUNGS_PROGRAM};
@@ -56,7 +57,7 @@ Program::Program(const std::vector<std::string>& words, const std::vector<std::s
   std::vector<std::string> variables = changed_environment(environment);
   const std::vector<char*> arguments = pointers(texts);
   const std::vector<char*> values = pointers(variables);
-  const std::string out = folder_ + "/out";
+  const std::string out = out_path.empty() ? folder_ + "/out" : out_path;
   const std::string err = folder_ + "/err";
   process_ = fork();
   if (process_ < 0) RUNGS_THROW(kSystem, "fork: ", std::strerror(errno));
@@ -90,6 +91,9 @@ bool Program::running() {
   if (!ended_ && waitpid(process_, &wait_status, WNOHANG) == process_) take(wait_status);
   return !ended_;
 }
+
+std::string Program::out_so_far() const { return read_file(folder_ + "/out"); }
+std::string Program::err_so_far() const { return read_file(folder_ + "/err"); }
 
 Ended Program::wait() {
   int wait_status = 0;

@@ -21,13 +21,18 @@ struct Ended {
 class Program {
  public:
   /// @param environment "NAME=value" set in addition to the test's own
+  /// @param out_path where standard output goes instead; then Ended::out stays empty
   explicit Program(const std::vector<std::string>& words,
-                   const std::vector<std::string>& environment = {});
+                   const std::vector<std::string>& environment = {},
+                   const std::string& out_path = {});
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   void send(int signal) const;
   [[nodiscard]] bool running();
+  /// What it has written so far.
+  [[nodiscard]] std::string out_so_far() const;
+  [[nodiscard]] std::string err_so_far() const;
   Ended wait();
 
  private:

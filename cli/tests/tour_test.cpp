@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <rungs/ladder/results.hpp>
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
 namespace rungs::cli {
 namespace {
 
@@ -33,6 +37,25 @@ TEST(Tour, FewStepsChecksEverythingButLeavesTheLossUndecided) {
   EXPECT_GE(checked, 5) << "every rung of every ladder has a row";
   EXPECT_TRUE(equal);
   EXPECT_TRUE(held_out);
+}
+
+/// Ends a tour as soon as `seen` stands in one of its outputs.
+Ended interrupted_tour(const std::vector<std::string>& words, const std::string& seen) {
+  Program program(words);
+  while (program.running() &&
+         (program.out_so_far() + program.err_so_far()).find(seen) == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  program.send(SIGINT);
+  return program.wait();
+}
+
+TEST(Tour, InterruptIsNoFailure) {
+  for (const char* seen : {"gemm_bf16\n", "train:"}) {
+    const Ended ended = interrupted_tour({"tour", "--quick", "--steps", "1000000"}, seen);
+    EXPECT_EQ(ended.status, 130) << ended.out << ended.err;
+    EXPECT_TRUE(contains(ended.out, {"stopped (Interrupt) in the ", "0 failed, then stopped"}));
+    EXPECT_TRUE(lacks(ended.out, "FAILED"));
+  }
 }
 
 TEST(Tour, MissingBookIsNamedWithTheWayOut) {

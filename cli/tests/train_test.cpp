@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 namespace rungs::cli {
 namespace {
@@ -135,10 +136,71 @@ TEST_F(Train, BadTextsAreOneClearError) {
 }
 
 TEST_F(Train, BadCheckpointsAreOneClearError) {
-  expect_error(run(train(text_, {"--steps", "2", "--resume", folder_.file("nowhere")})), "nowhere");
+  const std::string nowhere = folder_.file("nowhere");
+  expect_error(run(train(text_, {"--steps", "2", "--resume", nowhere})),
+               "there is no checkpoint in '" + nowhere);
+  EXPECT_FALSE(std::filesystem::exists(nowhere)) << "a refusal leaves an empty folder";
   ASSERT_EQ(run(train(text_, {"--steps", "1", "--checkpoint", saved_})).status, 0);
   const Ended other = run(train(text_, {"--steps", "2", "--resume", saved_, "--seed", "2"}));
-  expect_error(other, "seed");
+  expect_error(other, "has --seed 1, the command line says --seed 2");
+  write_file(text_, small_text() + "something else");
+  expect_error(run(train(text_, {"--resume", saved_})), "another text");
+}
+
+TEST_F(Train, AnEarlierRunIsNotOverwritten) {
+  const std::string file = saved_ + "/checkpoint.bin";
+  ASSERT_EQ(run(train(text_, {"--steps", "1", "--checkpoint", saved_})).status, 0);
+  const std::string before = read_file(file);
+  const Ended refused = run(train(text_, {"--steps", "2", "--checkpoint", saved_}));
+  expect_error(refused, file + " holds an earlier run");
+  EXPECT_TRUE(contains(refused.err, {"--resume " + saved_, "--checkpoint FOLDER", "--overwrite"}));
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(read_file(file), before);
+
+  const std::string other = folder_.file("other");
+  ASSERT_EQ(run(train(text_, {"--steps", "3", "--checkpoint", other})).status, 0);
+  expect_error(run(train(text_, {"--resume", other, "--checkpoint", saved_})), file);
+  EXPECT_EQ(read_file(file), before);
+  ASSERT_EQ(run(train(text_, {"--steps", "2", "--checkpoint", saved_, "--overwrite"})).status, 0);
+  EXPECT_NE(read_file(file), before);
+}
+
+TEST_F(Train, AFinishedRunSaysSoAndCanBeMadeLonger) {
+  ASSERT_EQ(run(train(text_, {"--steps", "4", "--checkpoint", saved_})).status, 0);
+  const std::string json = folder_.file("rows.json");
+  // The settings are the checkpoint's: none need be said again.
+  const Ended idle = run({"train", "--data", text_, "--resume", saved_, "--json", json});
+  ASSERT_EQ(idle.status, 0) << idle.err;
+  EXPECT_TRUE(contains(idle.out, {"nothing was left to do: all 4 steps were done before",
+                                  "held-out loss", "--resume " + saved_ + " --steps 8"}));
+  EXPECT_TRUE(lacks(idle.out, "0 tokens/s"));
+  for (const ladder::Row& row : ladder::from_json(read_file(json)))
+    EXPECT_TRUE(row.metric != "loss" && row.metric != "tokens_per_second") << row.metric;
+
+  const Ended longer = run({"train", "--data", text_, "--resume", saved_, "--steps", "6"});
+  ASSERT_EQ(longer.status, 0) << longer.err;
+  EXPECT_TRUE(contains(longer.out, {"4 of 6 steps are done", "longer than the 4 steps", "cosine",
+                                    "not be bit for bit", "2 steps at"}));
+  const Ended shorter = run({"train", "--data", text_, "--resume", saved_, "--steps", "5"});
+  expect_error(shorter, "is one of 6 steps");
+  for (const Ended* ended : {&longer, &shorter}) {
+    EXPECT_TRUE(lacks(ended->out + ended->err, "train.steps"));
+    EXPECT_TRUE(lacks(ended->out + ended->err, "0x"));
+  }
+}
+
+TEST_F(Train, InterruptEndsTheLastLookAtTheHeldOutText) {
+  std::string text;
+  while (text.size() < 2000000) text += small_text();
+  write_file(text_, text);
+  Program program(train(text_, {"--steps", "1", "--checkpoint", saved_}), {"COLUMNS=200"});
+  while (program.running() && !std::filesystem::exists(saved_ + "/checkpoint.bin"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  program.send(SIGINT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 130) << ended.out << ended.err;
+  EXPECT_TRUE(contains(ended.out, {"interrupted", "after step 1 of 1", "held-out text",
+                                   "saved in " + saved_, "--resume " + saved_}));
 }
 
 TEST_F(Train, UnwritableTargetsAreFoundBeforeTraining) {
@@ -147,12 +209,20 @@ TEST_F(Train, UnwritableTargetsAreFoundBeforeTraining) {
   expect_error(run(train(text_, {"--checkpoint", text_})), text_);
 }
 
-TEST_F(Train, ImpossibleModelIsNamed) {
-  expect_error(
-      run({"train", "--data", text_, "--context", "16", "--width", "100", "--no-checkpoint"}),
-      "width");
-  expect_error(run({"train", "--data", text_, "--experts", "2", "--top-k", "3", "--no-checkpoint"}),
-               "top_k");
+TEST_F(Train, ImpossibleModelIsNamedByItsOptions) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"--context", "16", "--width", "100"}, "--width must be a multiple of 64, got 100"},
+      {{"--context", "16", "--experts", "2", "--top-k", "3"}, "--top-k must be 1 to 2, got 3"},
+      {{"--context", "16", "--steps", "5", "--warmup", "6"}, "--warmup must be 0 to 5, got 6"}};
+  for (const auto& [words, complaint] : cases) {
+    std::vector<std::string> all{"train", "--data", text_, "--checkpoint", saved_};
+    all.insert(all.end(), words.begin(), words.end());
+    const Ended ended = run(all);
+    EXPECT_EQ(ended.status, 2) << ended.err;
+    EXPECT_TRUE(contains(ended.err, {"rungs: " + complaint, "rungs train --help"}));
+    EXPECT_TRUE(lacks(ended.err, "model."));
+    EXPECT_FALSE(std::filesystem::exists(saved_)) << "a refusal leaves an empty folder";
+  }
 }
 
 }  // namespace

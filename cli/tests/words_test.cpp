@@ -2,6 +2,10 @@
 #include "program.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+#include <rungs/core/text.hpp>
+
+#include <sstream>
 
 namespace rungs::cli {
 namespace {
@@ -13,7 +17,41 @@ TEST(Words, HelpNamesEveryCommandAndShowsExamples) {
     for (const char* command : {"tour", "train", "bench", "list", "doctor", "test", "Examples"}) {
       EXPECT_TRUE(contains(help.out, {command}));
     }
+    EXPECT_TRUE(contains(help.out, {"Exit status: 0", "1 a check failed", "2 the command line"}));
     EXPECT_EQ(help.err, "");
+  }
+}
+
+TEST(Words, OutputThatCannotBeWrittenIsAnError) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  for (const std::vector<std::string>& words : {std::vector<std::string>{},
+                                                {"--help"},
+                                                {"--version"},
+                                                {"list"},
+                                                {"list", "--help"},
+                                                {"doctor"},
+                                                {"bench", "07", "--cases", "quick"},
+                                                {"tour", "--quick"}}) {
+    const Ended ended = Program(words, {}, "/dev/full").wait();
+    EXPECT_EQ(ended.status, 1) << ::testing::PrintToString(words);
+    EXPECT_TRUE(contains(ended.err, {"rungs: cannot write to standard output: No space left"}))
+        << ::testing::PrintToString(words);
+  }
+}
+
+TEST(Words, NarrowScreensBreakBetweenWords) {
+  for (const char* columns : {"80", "60"}) {
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                  {"list"},
+                                                  {"doctor"},
+                                                  {"bench", "--help"},
+                                                  {"tour", "--help"}}) {
+      const Ended ended = run(words, {std::string("COLUMNS=") + columns});
+      ASSERT_EQ(ended.status, 0) << ended.err;
+      std::istringstream lines(ended.out);
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(display_width(line), std::stoul(columns)) << line;
+    }
   }
 }
 
@@ -93,10 +131,10 @@ TEST(Words, ListShowsStagesRungsAndWhatIsToCome) {
 
 TEST(Words, ListOfWhatIsNotThere) {
   const Ended to_come = run({"list", "verbs"});
-  EXPECT_EQ(to_come.status, 1);
+  EXPECT_EQ(to_come.status, 2);
   EXPECT_TRUE(contains(to_come.err, {"still to come"}));
   const Ended mistyped = run({"list", "08_flash_atention"});
-  EXPECT_EQ(mistyped.status, 1);
+  EXPECT_EQ(mistyped.status, 2);
   EXPECT_TRUE(contains(mistyped.err, {"did you mean '08_flash_attention'"}));
 }
 
@@ -113,7 +151,7 @@ TEST(Words, ABadTimeoutScaleIsSaidBeforeAnyWork) {
   for (const char* value : {"abc", "0", "-1", "inf", "nan"}) {
     const Ended ended =
         run({"bench", "07", "--cases", "quick"}, {std::string("RUNGS_TIMEOUT_SCALE=") + value});
-    EXPECT_EQ(ended.status, 1) << value;
+    EXPECT_EQ(ended.status, 2) << value;
     EXPECT_TRUE(contains(ended.err, {"RUNGS_TIMEOUT_SCALE", value, "a number above 0"}));
     EXPECT_EQ(ended.out, "") << value;
   }

@@ -64,7 +64,7 @@ std::unique_ptr<ladder::Prepared> prepare_graph(const StepArgs& args,
 
 // Words in random order: no file is needed to check a step.
 Corpus made_up_text(std::uint64_t seed) {
-  static const char* const kWords[] = {"truth ", "universally ", "acknowledged ", "single ",
+  static constexpr const char* kWords[] = {"truth ", "universally ", "acknowledged ", "single ",
                                        "man ",   "in ",          "want ",         "of ",
                                        "a ",     "wife.\n"};
   testing::Random random(seed);

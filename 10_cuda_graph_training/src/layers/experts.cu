@@ -42,54 +42,44 @@ RUNGS_DEVICE float gelu_slope(float x) {
   return s + x * 2.0f * s * (1.0f - s) * du;
 }
 
-// Kernels over [experts, capacity] rows: item → (expert, row).
-RUNGS_KERNEL(kRowThreads) gather_kernel(ExpertsArgs a) {
-  const Routing& r = a.routing;
+// What all kernels over [experts, capacity] rows do: `fill(item, row of out)` for each row in use,
+// zeros for each row of padding. One thread a row.
+template <class Fill>
+RUNGS_DEVICE void for_each_row(const Routing& r, bf16* out, int width, const Fill& fill) {
   for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
     const int e = item / r.capacity;
     const int row = item % r.capacity;
     if (row >= padded_rows(r, e)) continue;
-    bf16* to = a.rows + static_cast<std::int64_t>(item) * a.width;
-    if (row >= r.count[e]) {
-      for (int c = 0; c < a.width; ++c) to[c] = bf16{0};
-      continue;
+    bf16* to = out + static_cast<std::int64_t>(item) * width;
+    if (row < r.count[e]) {
+      fill(item, to);
+    } else {
+      for (int c = 0; c < width; ++c) to[c] = bf16{0};
     }
-    const bf16* from = a.x + static_cast<std::int64_t>(r.assignment[item] / r.top_k) * a.width;
-    for (int c = 0; c < a.width; ++c) to[c] = from[c];
   }
 }
 
-RUNGS_KERNEL(kRowThreads) gelu_kernel(ExpertsArgs a) {
+RUNGS_KERNEL(kRowThreads) gather_kernel(ExpertsArgs a) {
   const Routing& r = a.routing;
-  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
-    const int e = item / r.capacity;
-    const int row = item % r.capacity;
-    if (row >= padded_rows(r, e)) continue;
+  for_each_row(r, a.rows, a.width, [&](int item, bf16* to) {
+    const bf16* from = a.x + static_cast<std::int64_t>(r.assignment[item] / r.top_k) * a.width;
+    for (int c = 0; c < a.width; ++c) to[c] = from[c];
+  });
+}
+
+RUNGS_KERNEL(kRowThreads) gelu_kernel(ExpertsArgs a) {
+  for_each_row(a.routing, a.after_gelu, a.hidden, [&](int item, bf16* y) {
     const bf16* x = a.before_gelu + static_cast<std::int64_t>(item) * a.hidden;
-    bf16* y = a.after_gelu + static_cast<std::int64_t>(item) * a.hidden;
-    if (row >= r.count[e]) {
-      for (int c = 0; c < a.hidden; ++c) y[c] = bf16{0};
-      continue;
-    }
     for (int c = 0; c < a.hidden; ++c) y[c] = to_bf16(gelu(to_float(x[c])));
-  }
+  });
 }
 
 // In place: d_hidden holds the gradient after the GELU and gets the one before it.
 RUNGS_KERNEL(kRowThreads) gelu_vjp_kernel(ExpertsArgs a) {
-  const Routing& r = a.routing;
-  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
-    const int e = item / r.capacity;
-    const int row = item % r.capacity;
-    if (row >= padded_rows(r, e)) continue;
+  for_each_row(a.routing, a.d_hidden, a.hidden, [&](int item, bf16* d) {
     const bf16* x = a.before_gelu + static_cast<std::int64_t>(item) * a.hidden;
-    bf16* d = a.d_hidden + static_cast<std::int64_t>(item) * a.hidden;
-    if (row >= r.count[e]) {
-      for (int c = 0; c < a.hidden; ++c) d[c] = bf16{0};
-      continue;
-    }
     for (int c = 0; c < a.hidden; ++c) d[c] = to_bf16(to_float(d[c]) * gelu_slope(to_float(x[c])));
-  }
+  });
 }
 
 RUNGS_KERNEL(kRowThreads) combine_kernel(ExpertsArgs a) {
@@ -110,15 +100,7 @@ RUNGS_KERNEL(kRowThreads) combine_kernel(ExpertsArgs a) {
 // output·d_residual.
 RUNGS_KERNEL(kRowThreads) combine_vjp_kernel(ExpertsArgs a) {
   const Routing& r = a.routing;
-  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
-    const int e = item / r.capacity;
-    const int row = item % r.capacity;
-    if (row >= padded_rows(r, e)) continue;
-    bf16* d_output = a.d_outputs + static_cast<std::int64_t>(item) * a.width;
-    if (row >= r.count[e]) {
-      for (int c = 0; c < a.width; ++c) d_output[c] = bf16{0};
-      continue;
-    }
+  for_each_row(r, a.d_outputs, a.width, [&](int item, bf16* d_output) {
     const int i = r.assignment[item];
     const float gate = r.gate[i];
     const float* d = a.d_residual + static_cast<std::int64_t>(i / r.top_k) * a.width;
@@ -130,45 +112,66 @@ RUNGS_KERNEL(kRowThreads) combine_vjp_kernel(ExpertsArgs a) {
         d_output[c + l] = to_bf16(gate * d[c + l]);
       }
     a.d_gate[item] = dot.total();
+  });
+}
+
+// A linear layer of every expert: each pointer is that of expert 0, the others follow.
+template <class Y, class Dx>
+struct ExpertLayer {
+  const bf16* x;       // [experts, capacity, in]
+  const bf16* weight;  // [experts, out, in]
+  Y* y;                // [experts, capacity, out]
+  const bf16* dy;      // [experts, capacity, out]
+  Dx* dx;              // [experts, capacity, in]
+  float* d_weight;     // [experts, out, in]
+  int in;
+  int out;
+
+  [[nodiscard]] LinearArgs of_expert(int e, const Routing& r) const {
+    const std::int64_t row = static_cast<std::int64_t>(e) * r.capacity;
+    const std::int64_t matrix = static_cast<std::int64_t>(e) * out * in;
+    return {.x = x + row * in,
+            .weight = weight + matrix,
+            .y = tensor(y + row * out, r.capacity, out),
+            .dy = dy + row * out,
+            .dx = tensor(dx + row * in, r.capacity, in),
+            .d_weight = d_weight + matrix,
+            .rows = r.capacity,
+            .in = in,
+            .out = out,
+            .valid_rows = r.count + e};
   }
-}
+};
 
-LinearArgs up_args(const ExpertsArgs& a, int e) {
-  const std::int64_t row = static_cast<std::int64_t>(e) * a.routing.capacity;
-  const std::int64_t matrix = static_cast<std::int64_t>(e) * a.hidden * a.width;
-  return {.x = a.rows + row * a.width,
-          .weight = a.up + matrix,
-          .y = tensor(a.before_gelu + row * a.hidden, a.routing.capacity, a.hidden),
-          .dy = a.d_hidden + row * a.hidden,
-          .dx = tensor(a.d_rows + row * a.width, a.routing.capacity, a.width),
-          .d_weight = a.d_up + matrix,
-          .rows = a.routing.capacity,
-          .in = a.width,
-          .out = a.hidden,
-          .valid_rows = a.routing.count + e};
-}
-
-LinearArgs down_args(const ExpertsArgs& a, int e) {
-  const std::int64_t row = static_cast<std::int64_t>(e) * a.routing.capacity;
-  const std::int64_t matrix = static_cast<std::int64_t>(e) * a.hidden * a.width;
-  return {.x = a.after_gelu + row * a.hidden,
-          .weight = a.down + matrix,
-          .y = tensor(a.outputs + row * a.width, a.routing.capacity, a.width),
-          .dy = a.d_outputs + row * a.width,
-          .dx = tensor(a.d_hidden + row * a.hidden, a.routing.capacity, a.hidden),
-          .d_weight = a.d_down + matrix,
-          .rows = a.routing.capacity,
-          .in = a.hidden,
-          .out = a.width,
-          .valid_rows = a.routing.count + e};
+void enqueue_vjp(const std::vector<Linear>& layers, gpu::StreamHandle stream) {
+  for (const Linear& linear : layers) {
+    linear.input_vjp(stream);
+    linear.weight_vjp(stream);
+  }
 }
 
 }  // namespace
 
 Experts::Experts(const ExpertsArgs& args, const gpu::Device& device) : args_(args) {
+  const ExpertLayer<bf16, float> up{.x = args.rows,
+                                    .weight = args.up,
+                                    .y = args.before_gelu,
+                                    .dy = args.d_hidden,
+                                    .dx = args.d_rows,
+                                    .d_weight = args.d_up,
+                                    .in = args.width,
+                                    .out = args.hidden};
+  const ExpertLayer<float, bf16> down{.x = args.after_gelu,
+                                      .weight = args.down,
+                                      .y = args.outputs,
+                                      .dy = args.d_outputs,
+                                      .dx = args.d_hidden,
+                                      .d_weight = args.d_down,
+                                      .in = args.hidden,
+                                      .out = args.width};
   for (int e = 0; e < args.routing.experts; ++e) {
-    up_.emplace_back(up_args(args, e), device);
-    down_.emplace_back(down_args(args, e), device);
+    up_.emplace_back(up.of_expert(e, args.routing), device);
+    down_.emplace_back(down.of_expert(e, args.routing), device);
   }
 }
 
@@ -198,21 +201,11 @@ void Experts::vjp(const Queue& queue) const {
   queue.part("gather, combine VJP", [&] {
     gpu::launch("moe_combine_vjp", row_grid(queue, rows), queue.stream, combine_vjp_kernel, args_);
   });
-  queue.part("experts VJP", [&] {
-    for (const Linear& linear : down_) {
-      linear.input_vjp(queue.stream);
-      linear.weight_vjp(queue.stream);
-    }
-  });
+  queue.part("experts VJP", [&] { enqueue_vjp(down_, queue.stream); });
   queue.part("gelu VJP", [&] {
     gpu::launch("moe_gelu_vjp", row_grid(queue, rows), queue.stream, gelu_vjp_kernel, args_);
   });
-  queue.part("experts VJP", [&] {
-    for (const Linear& linear : up_) {
-      linear.input_vjp(queue.stream);
-      linear.weight_vjp(queue.stream);
-    }
-  });
+  queue.part("experts VJP", [&] { enqueue_vjp(up_, queue.stream); });
 }
 
 }  // namespace rungs::training::layers

@@ -97,7 +97,7 @@ void judge(Comparison& c, const Entry& old, const Entry& now) {
     c.verdict = number("%.2fx slower", 1 / c.gain);
   } else {
     c.change = Change::kSame;
-    c.verdict = number("same (%.2fx", c.gain) + number(", noise %.0f %%)", 100 * c.noise);
+    c.verdict = number("within noise (%.2fx", c.gain) + number(", noise %.0f %%)", 100 * c.noise);
   }
 }
 

@@ -34,21 +34,6 @@ bool chosen(const ladder::Case& c, const Options& options, bool emulated) {
 
 using Count = std::optional<std::uint64_t>;
 
-Count minus(const Count& after, const Count& before) {
-  if (!after || !before) return std::nullopt;
-  return *after - *before;
-}
-
-// What one run does, by the emulated device's counters.
-gpu::Counters count_one_run(ladder::Trial& trial, const gpu::Device& device) {
-  device.synchronize();
-  const gpu::Counters before = gpu::counters(device);
-  trial.time_once();
-  const gpu::Counters after = gpu::counters(device);
-  return {after.launches - before.launches, minus(after.async_bytes, before.async_bytes),
-          minus(after.mma_flops, before.mma_flops), minus(after.barriers, before.barriers)};
-}
-
 struct Contender {
   Line line;
   std::unique_ptr<ladder::Trial> trial;
@@ -136,7 +121,7 @@ class CaseBench {
     for (Contender& contender : contenders_) {
       if (!contender.line.checked) continue;
       try {
-        contender.line.counts = count_one_run(*contender.trial, *machine_.device);
+        contender.line.counts = ladder::count_one_run(*contender.trial, *machine_.device);
       } catch (const std::exception& error) {
         fail_timing(contender.line, error.what());
       }
@@ -271,6 +256,7 @@ Report run_ladders(const std::vector<ladder::Operation>& operations, const ladde
       options.progress(operation->name + " " + operation->cases[c].name, i, cases.size());
     CaseBench(*operation, c, machine, options).run(report);
   }
+  if (options.progress) options.progress("", cases.size(), cases.size());
   return report;
 }
 

@@ -45,7 +45,7 @@ TEST(CompareRows, FasterSlowerSame) {
   EXPECT_EQ(slower.verdict, "1.50x slower");
   const Comparison same = one({row("a", "time", 1.0)}, {row("a", "time", 1.03)});
   EXPECT_EQ(same.change, Change::kSame);
-  EXPECT_EQ(same.verdict, "same (0.97x, noise 5 %)");
+  EXPECT_EQ(same.verdict, "within noise (0.97x, noise 5 %)");
 }
 
 TEST(CompareRows, SpreadWidensTheNoise) {

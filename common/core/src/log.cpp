@@ -79,7 +79,7 @@ struct State {
 
 // Never destroyed: destructors of statics may still log.
 State& state() {
-  static State* const instance = new State;
+  static auto* const instance = new State;
   return *instance;
 }
 

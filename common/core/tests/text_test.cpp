@@ -70,6 +70,37 @@ TEST(Table, IndentAndLineBreaks) {
   EXPECT_EQ(Table({"only"}).to_string(), "only\n----\n");
 }
 
+TEST(Table, ShapesAreNoNumbers) {
+  EXPECT_EQ(
+      Table({"case", "error"}).add_row({"8x8", "9.5e-05"}).add_row({"128x64", "0.1"}).to_string(),
+      "case      error\n"
+      "------  -------\n"
+      "8x8     9.5e-05\n"
+      "128x64      0.1\n");
+}
+
+TEST(Table, BreaksBetweenWordsToFit) {
+  const Table table = Table({"case", "emulation time", "verdict"})
+                          .add_row({"193x129x130, beta 0.5, bf16", "3.03 ms", "within noise"})
+                          .add_row({"512x256x256", "28.8 ms", "same"});
+  EXPECT_EQ(table.to_string(2, 40),
+            "  case            emulation  verdict\n"
+            "                       time\n"
+            "  ------------  -----------  -----------\n"
+            "  193x129x130,      3.03 ms  within\n"
+            "  beta 0.5,                  noise\n"
+            "  bf16\n"
+            "  512x256x256       28.8 ms  same\n");
+  for (std::size_t columns = 1; columns < 80; ++columns) {
+    // Nothing is lost, and no word is broken, however narrow the screen.
+    const std::string text = table.to_string(0, columns);
+    for (const char* word : {"emulation", "193x129x130,", "0.5,", "3.03 ms", "28.8 ms", "within"})
+      EXPECT_NE(text.find(word), std::string::npos) << text;
+  }
+  EXPECT_EQ(Table({"ab", "cd"}).add_row({"x", "y"}).to_string(0, 5), "ab cd\n-- --\nx  y\n");
+  EXPECT_EQ(table.to_string(2, 80), table.to_string(2));
+}
+
 TEST(Table, WrongNumberOfCellsIsRefused) {
   EXPECT_THROW(Table({"a", "b"}).add_row({"1"}), Error);
   EXPECT_THROW(Table(std::vector<std::string>{}), Error);

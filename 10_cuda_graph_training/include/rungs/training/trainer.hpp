@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,6 +63,26 @@ enum class Mode {
   kGraph,  ///< the whole step captured at its first use, then replayed
 };
 
+/// What a checkpoint says of itself.
+struct CheckpointInfo {
+  ModelConfig model;
+  TrainConfig train;
+  int steps_done = 0;
+};
+/// The file that Trainer::save(directory) writes.
+std::string checkpoint_path(const std::string& directory);
+/// Reads what Trainer::save() wrote and checks it whole, without a device or a text.
+/// @throws Error kSystem if there is no such file; kInvalidArgument naming what is damaged
+CheckpointInfo inspect_checkpoint(const std::string& directory);
+
+/// How long a resumed run may be.
+enum class Resume {
+  kSameSteps,  ///< as long as the saved one: then every bit is that of an uninterrupted run
+  /// Also longer. The learning rate follows its schedule over the new number of steps from the next
+  /// step on, so the result is not that of a run which had this length from its first step.
+  kMoreSteps,
+};
+
 /// Numbers of one step, read after it.
 struct StepResult {
   double loss = 0;       ///< mean cross-entropy of the batch, nats a byte
@@ -93,7 +114,10 @@ class Trainer {
   /// Same bits.
   std::vector<PartTime> profile_step();
   /// Mean loss over `batches` fixed batches of the held-out text (0: all of it), nats a byte.
-  double evaluate(int batches);
+  /// @param go_on called before the first batch and after each with the batches done and those in
+  ///        all; false ends the pass
+  /// @return NaN if the pass was ended before its last batch
+  double evaluate(int batches, const std::function<bool(int done, int total)>& go_on = {});
   [[nodiscard]] int steps_done() const noexcept;
   [[nodiscard]] std::size_t parameter_count() const noexcept;
   /// Launches in the captured step; 0 before the first kGraph step.
@@ -106,10 +130,10 @@ class Trainer {
   /// @throws Error kSystem naming the path
   void save(const std::string& directory) const;
   /// Continues from save(): the next step gives the bits it would have given without the
-  /// interruption.
+  /// interruption, unless `rule` allows more steps and this trainer has more.
   /// @throws Error kInvalidArgument naming the first field of the configuration that differs, or
   /// what is damaged
-  void resume(const std::string& directory);
+  void resume(const std::string& directory, Resume rule = Resume::kSameSteps);
   /// All parameters, fp32, in the order of the checkpoint: for tests of bit equality.
   [[nodiscard]] std::vector<float> parameters() const;
 

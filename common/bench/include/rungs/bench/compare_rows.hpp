@@ -32,7 +32,7 @@ struct Comparison {
   bool by_peer = false;
   double noise = 0;  ///< a gain within 1 ± noise counts as none
   Change change = Change::kSame;
-  std::string verdict;  ///< "1.08x faster", "same (0.99x, noise 5 %)", "broken: ..."
+  std::string verdict;  ///< "1.08x faster", "within noise (0.99x, noise 5 %)", "broken: ..."
 };
 
 /// Compares rows of the metrics "time" and "emulation_time", in the order of `now`, then what was

@@ -32,7 +32,8 @@ struct Options {
   /// FLOP/s and bytes/s of this machine, if known: adds the share of the roof to the rows.
   double roof_flops = 0;
   double roof_bytes = 0;
-  /// Called before each case: "gemm_bf16 512x512x512", cases done, cases in all.
+  /// Called before each case: "gemm_bf16 512x512x512", cases done, cases in all; and once at the
+  /// end with an empty text.
   std::function<void(const std::string& what, std::size_t done, std::size_t total)> progress;
 };
 

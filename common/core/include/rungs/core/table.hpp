@@ -15,7 +15,8 @@ namespace rungs {
 ///     naive      80.1 ms  yes
 ///     tma_wgmma  7.90 ms  yes
 ///
-/// A column whose cells all begin with a digit or sign (or are empty or a dash) is aligned right.
+/// A column whose cells are all numbers, with a unit or not (or are empty or a dash), is aligned
+/// right; "512x256" is none.
 /// Cells are UTF-8; line breaks in a cell become spaces.
 class Table {
  public:
@@ -25,7 +26,9 @@ class Table {
   [[nodiscard]] std::size_t rows() const noexcept { return rows_.size(); }
   /// The table, every line ended by a line break and without spaces at its end.
   /// @param indent columns left free before each line
-  [[nodiscard]] std::string to_string(std::size_t indent = 0) const;
+  /// @param columns of the screen; 0: as wide as it gets. Headings and cells of text are broken at
+  ///        spaces to fit; numbers and words are never broken, so that a line can still be longer
+  [[nodiscard]] std::string to_string(std::size_t indent = 0, std::size_t columns = 0) const;
 
  private:
   std::vector<std::string> headings_;
