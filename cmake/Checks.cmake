@@ -69,4 +69,7 @@ function(rungs_add_check_targets)
     COMMAND ${lint} -DMODE=format -P ${PROJECT_SOURCE_DIR}/cmake/Lint.cmake)
   add_custom_target(check-tidy VERBATIM USES_TERMINAL
     COMMAND ${lint} -DMODE=check-tidy -P ${PROJECT_SOURCE_DIR}/cmake/Lint.cmake)
+  if(TARGET rungs_commit)
+    add_dependencies(check-tidy rungs_commit)  # the one header made by building; no other build is needed
+  endif()
 endfunction()

@@ -42,7 +42,12 @@ elseif(MODE STREQUAL "check-tidy")
   file(WRITE ${BUILD}/tidy-files.txt "${names}\n")
   execute_process(COMMAND xargs -a ${BUILD}/tidy-files.txt -P ${jobs} -n 1
                           ${CLANG_TIDY} --quiet -p ${BUILD}
-                  WORKING_DIRECTORY ${ROOT} RESULT_VARIABLE result)
+                  WORKING_DIRECTORY ${ROOT} RESULT_VARIABLE result ERROR_VARIABLE errors)
+  # Said of every file, and of system headers only; what else it says is an error.
+  string(REGEX REPLACE "[0-9]+ warnings?( and [0-9]+ errors?)? generated\\.\n" "" errors "${errors}")
+  if(NOT errors STREQUAL "")
+    message("${errors}")
+  endif()
 else()
   message(FATAL_ERROR "Lint.cmake: MODE is '${MODE}'; choose check-format, format or check-tidy")
 endif()

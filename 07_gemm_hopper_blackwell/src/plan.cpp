@@ -6,6 +6,7 @@
 
 #include <rungs/core/error.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -62,14 +63,13 @@ Plan::Plan(const Args& args, const gpu::Device& device) {
   const ladder::Machine machine{&device, 1};
   (void)detail::checked(
       args);  // before any rung is asked: a wrong call has one error, not a fallback
-  for (auto rung = kLadder.rbegin(); rung != kLadder.rend(); ++rung) {
-    if (!rung->supports(args, machine).ok) continue;
-    rung_ = rung->name;
-    prepared_ = rung->prepare(args, machine);
-    return;
-  }
-  RUNGS_THROW(kUnsupported,
-              "gemm: no rung supports this call");  // unreachable: naive supports every call
+  // Ladders go from simple to fast; the naive rung supports every call.
+  const auto rung = std::find_if(kLadder.rbegin(), kLadder.rend(), [&](const auto& candidate) {
+    return candidate.supports(args, machine).ok;
+  });
+  if (rung == kLadder.rend()) RUNGS_THROW(kInternal, "gemm: no rung supports this call");
+  rung_ = rung->name;
+  prepared_ = rung->prepare(args, machine);
 }
 
 void Plan::run(gpu::StreamHandle stream) const { (*prepared_)(stream); }

@@ -70,7 +70,7 @@ class OnDevice : public Base {
     smallest.m = smallest.n = smallest.k = 8;
     GemmProblem problem(smallest, *device_, 1);
     const ladder::Support support = rung.supports(problem.args(), ladder::Machine{&*device_, 1});
-    if (!support.ok) GTEST_SKIP() << rung.name << ": " << support.reason;
+    if (!support.ok) testing::skip(testing::Lack::kGpu, concat(rung.name, ": ", support.reason));
   }
   [[nodiscard]] const gpu::Device& device() const { return *device_; }
   [[nodiscard]] bool has_device() const { return device_.has_value(); }

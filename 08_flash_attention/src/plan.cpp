@@ -38,7 +38,7 @@ namespace {
 
 ladder::Support materialised_supports(const ConstTensor<4>& q, const ConstTensor<4>& k) {
   // In double: the arguments may be anything.
-  double scores = static_cast<double>(k.shape[1]);
+  auto scores = static_cast<double>(k.shape[1]);
   for (std::size_t i = 0; i < 3; ++i) scores *= static_cast<double>(q.shape[i]);
   if (!(scores > 0x1p40)) return {};
   return {false, "the materialised rung would need terabytes for S"};

@@ -64,7 +64,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, const gpu::Device& device, std:
   b_ = make_operand(shape.n, shape.b_n_major, shape.n, 3 * seed + 1);
   c_pitch_ = shape.n + shape.c_pad;
   const std::size_t c_count = static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.n);
-  const std::size_t c_elements = static_cast<std::size_t>(shape.m * c_pitch_);
+  const auto c_elements = static_cast<std::size_t>(shape.m * c_pitch_);
   if (shape.beta != 0) old_c_ = testing::to_float(values(c_count, shape.integers, 3 * seed + 2));
   if (shape.c_dtype == DType::kBf16) {
     c_bf16_.emplace(device_, c_elements);
@@ -232,12 +232,12 @@ double GemmProblem::bound(std::size_t element) {
 }
 
 std::string GemmProblem::describe(std::size_t element) {
-  const std::size_t n = static_cast<std::size_t>(shape_.n);
+  const auto n = static_cast<std::size_t>(shape_.n);
   return concat("c[", element / n, ", ", element % n, "] of ", to_string(shape_));
 }
 
 std::string GemmProblem::stray_write() {
-  const std::string guard = c_bf16_ ? c_bf16_->overwritten() : c_f32_->overwritten();
+  std::string guard = c_bf16_ ? c_bf16_->overwritten() : c_f32_->overwritten();
   if (!guard.empty()) return guard;
   const std::vector<float> all = download_c();
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -72,7 +72,8 @@ Operand check_operand(const char* name, const ConstTensor<2>& tensor, const char
 
 /// The byte ranges a view touches, as lines of `line_bytes` bytes every `pitch_bytes`.
 struct Footprint {
-  std::uintptr_t begin;
+  const void* data;
+  std::uintptr_t begin;  // data's address
   std::uintptr_t end;
   std::uintptr_t line_bytes;
   std::uintptr_t pitch_bytes;
@@ -81,6 +82,7 @@ struct Footprint {
 Footprint footprint(const void* data, std::int64_t lines, std::int64_t line, std::int64_t pitch,
                     std::size_t element_bytes) {
   Footprint result{};
+  result.data = data;
   result.begin = address_of(data);
   result.line_bytes = static_cast<std::uintptr_t>(line) * element_bytes;
   result.pitch_bytes = static_cast<std::uintptr_t>(pitch) * element_bytes;
@@ -109,10 +111,9 @@ void check_no_overlap(const char* name, const Operand& operand, std::int64_t ext
   const bool k_major = operand.major == Major::kDepth;
   const Footprint other = footprint(operand.data, k_major ? extent : depth,
                                     k_major ? depth : extent, operand.pitch(), sizeof(bf16));
-  RUNGS_REQUIRE(!share_bytes(c, other), "gemm: c at ", reinterpret_cast<const void*>(c.begin), " (",
-                c.end - c.begin, " bytes) overlaps ", name, " at ",
-                static_cast<const void*>(operand.data), " (", other.end - other.begin,
-                " bytes); give c memory of its own");
+  RUNGS_REQUIRE(!share_bytes(c, other), "gemm: c at ", c.data, " (", c.end - c.begin,
+                " bytes) overlaps ", name, " at ", static_cast<const void*>(operand.data), " (",
+                other.end - other.begin, " bytes); give c memory of its own");
 }
 
 void check_count(const char* name, const std::int32_t* count) {

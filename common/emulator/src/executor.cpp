@@ -8,23 +8,11 @@
 #include "worker.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <system_error>
 #include <utility>
 
 namespace rungs::emulator {
 namespace {
-
-int default_workers() {
-  if (const char* text = std::getenv("RUNGS_EMULATOR_WORKERS"); text != nullptr && *text != '\0') {
-    char* end = nullptr;
-    const long count = std::strtol(text, &end, 10);
-    RUNGS_REQUIRE(*end == '\0' && count >= 1 && count <= 256,
-                  "RUNGS_EMULATOR_WORKERS must be a number from 1 to 256, got \"", text, "\"");
-    return static_cast<int>(count);
-  }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 std::string text_of(const gpu::Dim3& extent) {
   return concat(extent.x, " x ", extent.y, " x ", extent.z);
@@ -147,12 +135,11 @@ void Executor::Impl::wait_for_offer(std::chrono::microseconds duration) {
 Executor::Executor(const ExecutorOptions& options) {
   RUNGS_REQUIRE(options.sm_count >= 1 && options.sm_count <= 1024,
                 "an emulated device has 1 to 1024 SMs, got ", options.sm_count);
-  RUNGS_REQUIRE(options.workers >= 0 && options.workers <= 256,
+  RUNGS_REQUIRE(options.workers >= 1 && options.workers <= 256,
                 "an emulated device has 1 to 256 workers, got ", options.workers);
-  const int count = options.workers > 0 ? options.workers : default_workers();
-  impl_ = std::make_unique<Impl>(options.sm_count, count);
+  impl_ = std::make_unique<Impl>(options.sm_count, options.workers);
   try {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < options.workers; i++) {
       impl_->threads.emplace_back([impl = impl_.get(), i] {
         const sanitizer::Mute
             mute;  // for the worker's whole life: what it frees, threads have read

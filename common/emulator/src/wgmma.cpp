@@ -14,10 +14,10 @@ namespace rungs::emulator {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr int kRows = 64;
+constexpr std::size_t kRows = 64;
 
-typedef float Float2 __attribute__((vector_size(8)));
-typedef float Float4 __attribute__((vector_size(16)));
+using Float2 = float __attribute__((vector_size(8)));
+using Float4 = float __attribute__((vector_size(16)));
 
 [[gnu::noinline]] void start_using_wgmma(Thread& thread, Location where) {
   Block& block = thread.home();
@@ -46,9 +46,9 @@ std::size_t fragment_start(unsigned t) {
 // d[4j .. 4j+3] = (r, c), (r, c+1), (r+8, c), (r+8, c+1), columns c = 8 j + 2 (t % 4).
 void take_registers(float* tile, int n, unsigned t, const float* d) {
   float* at = tile + fragment_start(t);
-  for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
+  for (int j = 0; j < n / 8; j++, at += 8 * kRows, d += 4) {
     Float4 quad;
-    std::memcpy(&quad, d + 4 * j, sizeof(quad));
+    std::memcpy(&quad, d, sizeof(quad));
     const Float2 left = __builtin_shufflevector(quad, quad, 0, 2);
     const Float2 right = __builtin_shufflevector(quad, quad, 1, 3);
     std::memcpy(at, &left, sizeof(left));
@@ -58,12 +58,12 @@ void take_registers(float* tile, int n, unsigned t, const float* d) {
 
 void give_registers(const float* tile, int n, unsigned t, float* d) {
   const float* at = tile + fragment_start(t);
-  for (int j = 0; j < n / 8; j++, at += 8 * kRows) {
+  for (int j = 0; j < n / 8; j++, at += 8 * kRows, d += 4) {
     Float2 left, right;
     std::memcpy(&left, at, sizeof(left));
     std::memcpy(&right, at + kRows, sizeof(right));
     const Float4 quad = __builtin_shufflevector(left, right, 0, 2, 1, 3);
-    std::memcpy(d + 4 * j, &quad, sizeof(quad));
+    std::memcpy(d, &quad, sizeof(quad));
   }
 }
 
@@ -144,11 +144,9 @@ void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
     if (next.posted < static_cast<int>(kThreads) || next.tile != &tile) break;
     if (length > 0 && (alone || !next.accumulate)) break;
     sanitizer::acquire(&next.token);
-    if (!load_a(block, next.descriptor_a, next.transpose_a, a + length * kDepth * kRows,
-                next.where))
-      return;
-    if (!load_b(block, next.descriptor_b, next.transpose_b, next.n, b + length * kDepth, kPitch,
-                next.where))
+    const auto depth = static_cast<std::size_t>(length * kDepth);
+    if (!load_a(block, next.descriptor_a, next.transpose_a, a + depth * kRows, next.where)) return;
+    if (!load_b(block, next.descriptor_b, next.transpose_b, next.n, b + depth, kPitch, next.where))
       return;
     length++;
   }

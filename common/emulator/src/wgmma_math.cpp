@@ -11,7 +11,7 @@ constexpr int kRows = 64;
 
 template <int Lanes>
 struct Vector {
-  typedef float type __attribute__((vector_size(Lanes * sizeof(float)), aligned(4)));
+  using type __attribute__((vector_size(Lanes * sizeof(float)), aligned(4))) = float;
 };
 
 // Four columns of the tile at a time, rows in passes of Lanes * Vectors: 4 * Vectors accumulators
@@ -28,7 +28,7 @@ template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
   for (int column = 0; column < n; column += kColumns) {
     const float* right = b + static_cast<std::size_t>(column) * b_pitch;
     for (int row = 0; row < kRows; row += kPass) {
-      float* corner = tile + column * kRows + row;
+      float* corner = tile + static_cast<std::size_t>(column) * kRows + row;
       const float* left = a + row;
       V sum[kColumns * Vectors] = {
           *reinterpret_cast<const V*>(corner + I / Vectors * kRows + I % Vectors * Lanes)...};
@@ -45,7 +45,8 @@ template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
 template <int Lanes, int Vectors>
 [[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b,
                                             std::size_t b_pitch, int n, int k) {
-  multiply<Lanes, Vectors>(tile, a, b, b_pitch, n, k, std::make_index_sequence<4 * Vectors>{},
+  multiply<Lanes, Vectors>(tile, a, b, b_pitch, n, k,
+                           std::make_index_sequence<std::size_t{4} * Vectors>{},
                            std::make_index_sequence<Vectors>{});
 }
 

@@ -10,9 +10,7 @@ namespace rungs::emulator {
 namespace {
 
 // Eight bf16: one 16-byte chunk. Every operand access of wgmma is of this size.
-typedef std::uint16_t Half8 __attribute__((vector_size(16)));
-typedef std::uint32_t Word4 __attribute__((vector_size(16)));
-typedef float Float4 __attribute__((vector_size(16)));
+using Half8 = std::uint16_t __attribute__((vector_size(16)));
 
 Half8 interleave_low(Half8 x, Half8 y) {
   return __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
@@ -103,15 +101,15 @@ bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out,
   const OperandLayout layout = OperandLayout::decode(descriptor);
   if (reject(block, layout, kName, where)) return false;
   for (std::uint32_t warp = 0; warp < 4; warp++) {
-    float* corner = out + warp * 16;
+    float* corner = out + std::size_t{warp} * 16;
     if (transposed) {  // a chunk is eight rows at one k: rows r and r + 8 interleave
       for (std::uint32_t k = 0; k < 16; k++) {
         Half8 upper, lower;
         if (!load_chunk(block, layout.mn_major(warp * 2, k), kName, where, &upper)) return false;
         if (!load_chunk(block, layout.mn_major(warp * 2 + 1, k), kName, where, &lower))
           return false;
-        store_floats(corner + k * 64, interleave_low(upper, lower));
-        store_floats(corner + k * 64 + 8, interleave_high(upper, lower));
+        store_floats(corner + std::size_t{k} * 64, interleave_low(upper, lower));
+        store_floats(corner + std::size_t{k} * 64 + 8, interleave_high(upper, lower));
       }
       continue;
     }
@@ -131,7 +129,8 @@ bool load_a(Block& block, std::uint64_t descriptor, bool transposed, float* out,
           Half8 by_k[4];
           transpose_words(pairs, by_k);
           for (std::uint32_t w = 0; w < 4; w++) {
-            store_floats(corner + (chunk * 8 + half * 4 + w) * 64 + quad * 8, by_k[w]);
+            const std::size_t k = chunk * 8 + half * 4 + w;
+            store_floats(corner + k * 64 + std::size_t{quad} * 8, by_k[w]);
           }
         }
       }
@@ -151,7 +150,7 @@ bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, floa
       for (std::uint32_t chunk = 0; chunk < 2; chunk++) {
         Half8 values;
         if (!load_chunk(block, layout.k_major(column, chunk), kName, where, &values)) return false;
-        store_floats(out + column * pitch + chunk * 8, values);
+        store_floats(out + column * pitch + std::size_t{chunk} * 8, values);
       }
     }
     return true;
@@ -165,8 +164,8 @@ bool load_b(Block& block, std::uint64_t descriptor, bool transposed, int n, floa
       for (std::uint32_t half = 0; half < 2; half++) {  // columns 0-3 and 4-7 of the group
         Half8 pairs[4];  // word w of pairs[i]: k = 2 i and 2 i + 1 at column w
         for (std::uint32_t i = 0; i < 4; i++) {
-          pairs[i] = half == 0 ? interleave_low(rows[2 * i], rows[2 * i + 1])
-                               : interleave_high(rows[2 * i], rows[2 * i + 1]);
+          const Half8 even = rows[std::size_t{2} * i], odd = rows[std::size_t{2} * i + 1];
+          pairs[i] = half == 0 ? interleave_low(even, odd) : interleave_high(even, odd);
         }
         Half8 by_column[4];
         transpose_words(pairs, by_column);

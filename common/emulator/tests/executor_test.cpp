@@ -7,6 +7,7 @@
 #include <rungs/ptx/atomic.hpp>
 #include <rungs/ptx/memory.hpp>
 #include <rungs/ptx/sync.hpp>
+#include <rungs/testing/gpu_test.hpp>
 
 #include <gtest/gtest.h>
 
@@ -221,7 +222,8 @@ TEST(Executor, CountsWhatItDid) {
 
 TEST(Executor, ThreadsThatNeverWaitShareAStack) {
 #if defined(RUNGS_SANITIZE_THREAD)
-  GTEST_SKIP() << "under ThreadSanitizer every thread has a fiber of its own";
+  return rungs::testing::skip(rungs::testing::Lack::kPlainBuild,
+                              "under ThreadSanitizer every thread has a fiber of its own");
 #endif
   Executor executor({4, 1});
   std::vector<std::uint32_t> visits(4096, 0);

@@ -10,6 +10,7 @@
 #include <rungs/ptx/sync.hpp>
 #include <rungs/ptx/tma.hpp>
 #include <rungs/ptx/wgmma.hpp>
+#include <rungs/testing/gpu_test.hpp>
 
 #include <gtest/gtest.h>
 
@@ -159,8 +160,9 @@ Outcome run_pipeline(const Options& options, gpu::Swizzle map_swizzle = gpu::Swi
 
 // Under ThreadSanitizer the planted races are reported by it, which ends the test.
 #if defined(RUNGS_SANITIZE_THREAD)
-#define SKIP_UNDER_THREAD_SANITIZER() \
-  GTEST_SKIP() << "ThreadSanitizer itself reports the planted race"
+#define SKIP_UNDER_THREAD_SANITIZER()                            \
+  return rungs::testing::skip(rungs::testing::Lack::kPlainBuild, \
+                              "ThreadSanitizer itself reports the planted race")
 #else
 #define SKIP_UNDER_THREAD_SANITIZER() static_cast<void>(0)
 #endif

@@ -5,6 +5,7 @@
 #include <rungs/gpu/kernel.hpp>
 #include <rungs/ptx/memory.hpp>
 #include <rungs/ptx/sync.hpp>
+#include <rungs/testing/gpu_test.hpp>
 
 #include <gtest/gtest.h>
 
@@ -62,7 +63,9 @@ INSTANTIATE_TEST_SUITE_P(Workers, WatchdogTest, ::testing::Values(1, 2, 3));
 
 TEST_P(WatchdogTest, EndsAGridThatOnlyPolls) {
 #if defined(RUNGS_SANITIZE_THREAD)
-  GTEST_SKIP() << "ThreadSanitizer holds at most 8128 fibers, and this grid has 12288 threads";
+  return rungs::testing::skip(
+      rungs::testing::Lack::kPlainBuild,
+      "ThreadSanitizer holds at most 8128 fibers, this grid has 12288 threads");
 #endif
   const ScopedOptions scope(patience(1));
   Executor executor({8, GetParam()});

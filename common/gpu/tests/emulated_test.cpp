@@ -111,7 +111,8 @@ class TwoDevices : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (IsSkipped() || Device::count() < 2) GTEST_SKIP() << "needs two devices";
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (Device::count() < 2) return skip(Lack::kSecondGpu, "needs two devices");
     other_.emplace(Device::open(1));
     state_ = words(6, Space::kHostMapped);
     std::fill_n(state_.data(), state_.size(), 0u);

@@ -16,6 +16,9 @@
 
 namespace rungs::gpu::test {
 
+using testing::Lack;
+using testing::skip;
+
 using Words = std::vector<std::uint32_t>;
 
 /// Whether a test of this process has used a device: neither a CUDA context nor ThreadSanitizer

@@ -7,6 +7,7 @@
 #include <rungs/gpu/graph.hpp>
 
 #include <numeric>
+#include <optional>
 
 namespace rungs::gpu::test {
 namespace {
@@ -69,13 +70,23 @@ TEST_F(LaunchTest, CountsLaunches) {
   EXPECT_EQ(counters(device()).mma_flops.has_value(), device().info().emulated);
 }
 
+TEST(Counters, DifferencesAreOfWhatBothReadingsHave) {
+  const Counters before{3, 100, std::nullopt, 7};
+  const Counters after{10, 164, std::nullopt, std::nullopt};
+  const Counters between = after - before;
+  EXPECT_EQ(between.launches, 7u);
+  EXPECT_EQ(between.async_bytes, std::optional<std::uint64_t>(64));
+  EXPECT_FALSE(between.mma_flops.has_value());
+  EXPECT_FALSE(between.barriers.has_value());
+}
+
 class FailureTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     if (!device().info().emulated)
-      GTEST_SKIP() << "a kernel that fails ends a CUDA process's context";
+      skip(Lack::kEmulator, "a kernel that fails ends a CUDA process's context");
   }
   void TearDown() override {
     if (!IsSkipped()) detail::reset_error_for_tests(device());

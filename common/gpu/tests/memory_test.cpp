@@ -4,7 +4,9 @@
 #include "kernels.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <numeric>
 
 namespace rungs::gpu::test {
@@ -45,8 +47,30 @@ TEST_F(MemoryTest, EmptyAndMovedBuffers) {
                   "InvalidArgument: upload of 3 elements into a buffer of 2");
 }
 
+TEST_F(MemoryTest, ACopyAfterItsTimeOutUsesNothingOfTheCallers) {
+  if (!device().info().emulated)
+    return skip(Lack::kEmulator, "CUDA may make the copy of pageable memory wait in the call");
+  const Stream stream(device());
+  Buffer<std::uint32_t> flag = words(1, Space::kHostMapped);
+  std::atomic_ref<std::uint32_t> host_flag(*flag.data());
+  host_flag = 0;
+  Buffer<std::uint32_t> seen = words(1);
+  Buffer<std::uint32_t> data = words_of({7, 7, 7});
+  launch_wait(stream, flag.data(), 1, seen.data());
+  const auto soon = [] { return Deadline::after(std::chrono::milliseconds(30)); };
+  auto source = std::make_unique<Words>(Words{1, 2, 3});
+  expect_contains(error_of([&] { data.upload(*source, stream, soon()); }), "Timeout: ");
+  source->assign(3, 99);  // the caller's again, to write and to free
+  source.reset();
+  expect_contains(error_of([&] { (void)data.download(stream, soon()); }), "Timeout: ");
+  host_flag = 1;
+  stream.synchronize();
+  EXPECT_EQ(data.download(), (Words{1, 2, 3}));
+}
+
 TEST_F(MemoryTest, FreshMemoryIsNaN) {
-  if (!device().info().emulated) GTEST_SKIP() << "only the emulated device fills fresh memory";
+  if (!device().info().emulated)
+    return skip(Lack::kEmulator, "only the emulated device fills fresh memory");
   for (const Space space : kSpaces) {
     for (int round = 0; round < 2; ++round) {  // the second time it is memory that was used
       Buffer<std::uint32_t> buffer = words(1000, space);
@@ -118,9 +142,9 @@ TEST_F(MemoryTest, HostAndKernelShareFlags) {
 }
 
 TEST_F(MemoryTest, DevicesUseEachOthersMemory) {
-  if (Device::count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  if (Device::count() < 2) return skip(Lack::kSecondGpu, "this machine has one GPU");
   const Device other = Device::open(1);
-  if (!other.can_access_peer(device())) GTEST_SKIP() << "GPU 1 cannot reach GPU 0";
+  if (!other.can_access_peer(device())) return skip(Lack::kSecondGpu, "GPU 1 cannot reach GPU 0");
   other.enable_peer_access(device());
   other.enable_peer_access(device());
   EXPECT_FALSE(device().can_access_peer(device()));

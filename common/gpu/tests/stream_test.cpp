@@ -210,7 +210,8 @@ TEST_F(StreamTest, ThreadsShareStreams) {
 }
 
 TEST_F(StreamTest, BadHandlesAreRefused) {
-  if (!device().info().emulated) GTEST_SKIP() << "CUDA defines what a foreign handle means";
+  if (!device().info().emulated)
+    return skip(Lack::kEmulator, "CUDA defines what a foreign handle means");
   const auto legacy = reinterpret_cast<StreamHandle>(std::uintptr_t{1});
   expect_contains(error_of([&] { launch_empty(legacy); }),
                   "InvalidArgument: stream handle 0x1 is not a live emulated stream");

@@ -117,13 +117,37 @@ TEST(BuildOnDevice, RunsChecksAndTimes) {
   EXPECT_EQ(half.note.find("element 512: got"), 0u) << half.note;
 }
 
+// A run is three launches.
+class Launching final : public Trial {
+ public:
+  explicit Launching(const gpu::Device& device) : word_(device, 1) {}
+  [[nodiscard]] const Outcome& outcome() const noexcept override { return outcome_; }
+  double time_once() override {
+    for (int i = 0; i < kLaunches; ++i) test::launch_set(nullptr, word_.data(), i);
+    return 0;
+  }
+  static constexpr int kLaunches = 3;
+
+ private:
+  Outcome outcome_;
+  gpu::Buffer<int> word_;
+};
+
+TEST(BuildOnDevice, CountsTheWorkOfOneRun) {
+  RUNGS_NEEDS_DEVICE();
+  const gpu::Device device = gpu::Device::open(0);
+  Launching trial(device);
+  trial.time_once();  // still under way when the count begins
+  EXPECT_EQ(count_one_run(trial, device).launches, std::uint64_t{Launching::kLaunches});
+}
+
 TEST(BuildOnDevice, AKernelThatFailsDoesNotFailTheNextRung) {
   RUNGS_NEEDS_DEVICE();
   const gpu::Device device = gpu::Device::open(0);
   const Machine machine{&device, 1};
   const Operation operation = make_copy();
   const Support support = operation.supports(3, 0, machine);
-  if (!support.ok) GTEST_SKIP() << support.reason;
+  if (!support.ok) return testing::skip(testing::Lack::kEmulator, std::string(support.reason));
   const Outcome outcome = operation.run(3, 0, machine, 3);
   EXPECT_FALSE(outcome.checked);
   EXPECT_NE(outcome.note.find("hang_kernel"), std::string::npos) << outcome.note;

@@ -8,6 +8,7 @@
 #include <rungs/ptx/math.hpp>
 #include <rungs/ptx/memory.hpp>
 #include <rungs/ptx/sync.hpp>
+#include <rungs/ptx/vector.hpp>
 
 namespace rungs::ptx::test {
 namespace {
@@ -91,6 +92,25 @@ message_kernel(std::uint32_t* data, std::uint32_t* flag, std::uint32_t* out, uns
   for (unsigned i = t; i < count; i += blockDim.x) out[i] = data[i];
 }
 
+// lines · written by block 0, a thread a line, round after round · read by block 1, which counts
+// the flags' mismatches, checks nothing else · echo carries the round back: line free again
+RUNGS_KERNEL(64)
+lines_kernel(U32x4* lines, std::uint32_t* echo, std::uint32_t* out, std::uint32_t rounds) {
+  const unsigned t = threadIdx.x;
+  for (std::uint32_t round = 1; round <= rounds; round++) {
+    if (blockIdx.x == 0) {
+      st_volatile_v4(&lines[t], {t * 1000 + round, round, t * 1000 + round + 500, round});
+      while (ld_relaxed_gpu(&echo[t]) != round) {
+      }
+    } else {
+      U32x4 line = ld_volatile_v4(&lines[t]);
+      while (line.y != round || line.w != round) line = ld_volatile_v4(&lines[t]);
+      if (line.x != t * 1000 + round || line.z != line.x + 500) atomic_add_gpu(out, 1u);
+      st_relaxed_gpu(&echo[t], round);
+    }
+  }
+}
+
 RUNGS_KERNEL(64) atomics_kernel(AtomicCells* cells, std::uint32_t* tickets) {
   const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
   const auto signed_thread = static_cast<std::int32_t>(thread);
@@ -159,6 +179,12 @@ void launch_message(StreamHandle stream, std::uint32_t* data, std::uint32_t* fla
   config.cooperative = true;
   gpu::launch("message", config, stream, message_kernel, data, flag, out, count, how);
 }
+void launch_lines(StreamHandle stream, U32x4* lines, std::uint32_t* echo, std::uint32_t* out,
+                  std::uint32_t rounds) {
+  gpu::launch("lines", {.grid = {2}, .block = {64}, .cooperative = true}, stream, lines_kernel,
+              lines, echo, out, rounds);
+}
+
 void launch_atomics(StreamHandle stream, AtomicCells* cells, std::uint32_t* tickets) {
   gpu::launch("atomics", {.grid = {4}, .block = {64}}, stream, atomics_kernel, cells, tickets);
 }

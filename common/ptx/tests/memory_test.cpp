@@ -44,6 +44,15 @@ TEST_F(Conformance, Stores) {
             (std::vector<std::uint64_t>{1ull << 63, 2ull << 40, 3ull << 40, 4ull << 40}));
 }
 
+TEST_F(Conformance, LinesCarryTheirFlags) {
+  const auto lines = filled<std::uint64_t>(128, 0);
+  const auto echo = filled<std::uint32_t>(64, 0);
+  const auto out = filled<std::uint32_t>(1, 0);
+  launch_lines(nullptr, reinterpret_cast<U32x4*>(lines.data()), echo.data(), out.data(), 40);
+  EXPECT_EQ(out.download(), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(echo.download(), std::vector<std::uint32_t>(64, 40));
+}
+
 TEST_F(Conformance, MessagePassing) {
   constexpr unsigned kCount = 5000;
   for (int how = 0; how < 4; how++) {

@@ -7,7 +7,6 @@
 #include <rungs/core/log.hpp>
 
 #include <cstdint>
-#include <utility>
 
 namespace rungs::gpu {
 
@@ -46,24 +45,6 @@ PeerMapping::~PeerMapping() {
   if (const CUresult result = detail::driver().mem_release(handle_); result != CUDA_SUCCESS) {
     log::warn("cuMemRelease: CUresult ", static_cast<int>(result));
   }
-}
-
-PeerMapping::PeerMapping(PeerMapping&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
-      mapped_bytes_(other.mapped_bytes_),
-      offset_bytes_(other.offset_bytes_),
-      handle_(other.handle_) {}
-
-PeerMapping& PeerMapping::operator=(PeerMapping&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(mapped_bytes_, other.mapped_bytes_);
-  std::swap(offset_bytes_, other.offset_bytes_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-void* PeerMapping::data() const noexcept {
-  return base_ == nullptr ? nullptr : static_cast<unsigned char*>(base_) + offset_bytes_;
 }
 
 }  // namespace rungs::gpu

@@ -11,10 +11,12 @@
 #include <utility>
 
 // AddressSanitizer's interface, there only in builds that have it.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): its names
 extern "C" {
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void*, std::size_t);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void*, std::size_t);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace rungs::gpu::detail {
 namespace {

@@ -12,7 +12,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace rungs::gpu {
 
@@ -49,24 +48,6 @@ PeerMapping::PeerMapping(const Device& device, const ExportedMemory& memory) {
 
 PeerMapping::~PeerMapping() {
   if (base_ != nullptr) munmap(base_, mapped_bytes_);
-}
-
-PeerMapping::PeerMapping(PeerMapping&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
-      mapped_bytes_(other.mapped_bytes_),
-      offset_bytes_(other.offset_bytes_),
-      handle_(other.handle_) {}
-
-PeerMapping& PeerMapping::operator=(PeerMapping&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(mapped_bytes_, other.mapped_bytes_);
-  std::swap(offset_bytes_, other.offset_bytes_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-void* PeerMapping::data() const noexcept {
-  return base_ == nullptr ? nullptr : static_cast<std::byte*>(base_) + offset_bytes_;
 }
 
 }  // namespace rungs::gpu

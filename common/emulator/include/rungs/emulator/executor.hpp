@@ -20,7 +20,7 @@ namespace rungs::emulator {
 
 struct ExecutorOptions {
   int sm_count = 4;
-  int workers = 0;  ///< OS threads; 0: RUNGS_EMULATOR_WORKERS, or one for every core of the machine
+  int workers = 1;  ///< OS threads
 };
 
 /// An owned copy of a launch's parameters, each aligned to 64 bytes (tensor maps need it).

@@ -26,6 +26,10 @@ enum class Space {
 namespace detail {
 void* allocate(const Device& device, std::size_t size_bytes, Space space);  // 256-byte aligned
 void release(void* pointer, Space space) noexcept;
+/// Waits for the stream, whose copies use host memory that `memory` owns. After a time-out they may
+/// still be under way: then the memory stays for the process's life.
+void synchronize_or_keep(std::shared_ptr<void> memory, StreamHandle stream,
+                         const Deadline& deadline);
 }  // namespace detail
 
 /// Enqueues a copy between any two spaces; host memory that is not pinned may make it synchronous.
@@ -73,10 +77,15 @@ class Buffer {
     count_ = 0;
   }
 
-  /// Copies all of `from` to the front of the buffer and waits.
-  void upload(std::span<const T> from, StreamHandle stream = nullptr);
+  /// Copies all of `from` to the front of the buffer, by way of a host copy, and waits.
+  /// @throws Error kTimeout when the deadline passes first; the copy follows when the stream gets to
+  ///         it, and reads nothing of the caller's
+  void upload(std::span<const T> from, StreamHandle stream = nullptr,
+              const Deadline& deadline = Deadline::standard());
   /// Copies the whole buffer to the host and waits for the stream.
-  [[nodiscard]] std::vector<T> download(StreamHandle stream = nullptr) const;
+  /// @throws Error kTimeout when the deadline passes first
+  [[nodiscard]] std::vector<T> download(StreamHandle stream = nullptr,
+                                        const Deadline& deadline = Deadline::standard()) const;
 
  private:
   void swap(Buffer& other) noexcept {
@@ -89,30 +98,21 @@ class Buffer {
   Space space_ = Space::kDevice;
 };
 
-void synchronize(StreamHandle stream, const Deadline& deadline);
-
 template <class T>
-void Buffer<T>::upload(std::span<const T> from, StreamHandle stream) {
+void Buffer<T>::upload(std::span<const T> from, StreamHandle stream, const Deadline& deadline) {
   RUNGS_REQUIRE(from.size() <= count_, "upload of ", from.size(), " elements into a buffer of ",
                 count_);
   if (from.empty()) return;
-  const Deadline deadline = Deadline::standard();  // first: a bad RUNGS_TIMEOUT_SCALE throws here
-  copy_async(data_, from.data(), from.size_bytes(), stream);
-  synchronize(stream, deadline);
+  const auto host = std::make_shared<std::vector<T>>(from.begin(), from.end());
+  copy_async(data_, host->data(), from.size_bytes(), stream);
+  detail::synchronize_or_keep(host, stream, deadline);
 }
 
 template <class T>
-std::vector<T> Buffer<T>::download(StreamHandle stream) const {
-  const Deadline deadline = Deadline::standard();
-  auto host = std::make_unique<std::vector<T>>(count_);
+std::vector<T> Buffer<T>::download(StreamHandle stream, const Deadline& deadline) const {
+  const auto host = std::make_shared<std::vector<T>>(count_);
   if (count_ > 0) copy_async(host->data(), data_, size_bytes(), stream);
-  try {
-    synchronize(stream, deadline);
-  } catch (const Error& error) {
-    // After a time-out the copy may still be under way: its memory has to stay.
-    if (error.code() == ErrorCode::kTimeout) (void)host.release();
-    throw;
-  }
+  detail::synchronize_or_keep(host, stream, deadline);
   return std::move(*host);
 }
 

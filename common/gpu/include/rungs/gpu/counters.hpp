@@ -19,6 +19,9 @@ struct Counters {
   std::optional<std::uint64_t> barriers;     ///< block, named and cluster barriers, mbarrier phases
 };
 
+/// What was counted between two readings of one device.
+Counters operator-(const Counters& after, const Counters& before);
+
 /// The totals of `device`.
 Counters counters(const Device& device);
 

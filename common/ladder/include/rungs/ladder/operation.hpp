@@ -3,6 +3,7 @@
 /// An operation as the harness sees it: type-erased rungs and cases that can be run, checked and
 /// timed. Each stage's catalog target exports `std::vector<ladder::Operation> operations()`.
 
+#include <rungs/gpu/counters.hpp>
 #include <rungs/ladder/rung.hpp>
 
 #include <functional>
@@ -52,6 +53,10 @@ class Trial {
   /// @throws Error kInvalidArgument if the check failed: what is wrong is never timed
   virtual double time_once() = 0;
 };
+
+/// What one run of a checked trial does, by the counters of the device it runs on.
+/// @throws what Trial::time_once() throws
+gpu::Counters count_one_run(Trial& trial, const gpu::Device& device);
 
 /// A vendor library's version of the operation, checked and timed the same way.
 struct Peer {

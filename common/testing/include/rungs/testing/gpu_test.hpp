@@ -24,16 +24,33 @@ inline std::string why_no_device() {
   }
 }
 
-/// Whether a test that cannot run here must fail: RUNGS_REQUIRE_GPU=1.
+/// Whether a test that needs a GPU must fail without one: RUNGS_REQUIRE_GPU=1.
 inline bool gpu_is_required() { return env::flag("RUNGS_REQUIRE_GPU", false); }
+
+/// What a test that cannot run here lacks.
+enum class Lack {
+  kGpu,         ///< a GPU, or one that runs this rung: RUNGS_REQUIRE_GPU=1 makes that a failure
+  kSecondGpu,   ///< two GPUs that reach each other
+  kEmulator,    ///< it is about what only the emulated device does
+  kPlainBuild,  ///< a build without this sanitizer
+  kOwnProcess,  ///< a process in which no other test ran; ctest gives it one
+};
+
+/// Skips the running test, or fails it where `lack` is a GPU and RUNGS_REQUIRE_GPU=1. The only way
+/// a test that uses a device is skipped; leave the test with it: `return skip(...);`
+inline void skip(Lack lack, const std::string& why) {
+  if (lack == Lack::kGpu && gpu_is_required()) {
+    FAIL() << "RUNGS_REQUIRE_GPU=1: " << why;
+  }
+  GTEST_SKIP() << why;
+}
 
 }  // namespace rungs::testing
 
 /// First line of a test (or SetUp) that uses a device.
-#define RUNGS_NEEDS_DEVICE()                                                                 \
-  do {                                                                                       \
-    const std::string rungs_why = ::rungs::testing::why_no_device();                         \
-    if (rungs_why.empty()) break;                                                            \
-    if (::rungs::testing::gpu_is_required()) FAIL() << "RUNGS_REQUIRE_GPU=1: " << rungs_why; \
-    GTEST_SKIP() << rungs_why;                                                               \
+#define RUNGS_NEEDS_DEVICE()                                                \
+  do {                                                                      \
+    const std::string rungs_why = ::rungs::testing::why_no_device();        \
+    if (rungs_why.empty()) break;                                           \
+    return ::rungs::testing::skip(::rungs::testing::Lack::kGpu, rungs_why); \
   } while (false)

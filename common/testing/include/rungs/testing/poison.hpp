@@ -4,6 +4,7 @@
 /// All-ones bits are a NaN in f32, f64 and bf16, and -1 in integers.
 
 #include <rungs/gpu/buffer.hpp>
+#include <rungs/gpu/stream.hpp>
 
 #include <cstddef>
 #include <cstring>

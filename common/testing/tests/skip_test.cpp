@@ -1,0 +1,61 @@
+// A skip that RUNGS_REQUIRE_GPU=1 turns into a failure, and those that it does not.
+#include <rungs/testing/gpu_test.hpp>
+
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace rungs::testing {
+namespace {
+
+// RUNGS_REQUIRE_GPU for a scope.
+class Required {
+ public:
+  explicit Required(const char* value) {
+    if (const char* text = std::getenv(kName)) before_ = text;
+    setenv(kName, value, 1);
+  }
+  ~Required() { before_ ? setenv(kName, before_->c_str(), 1) : unsetenv(kName); }
+  Required(const Required&) = delete;
+  Required& operator=(const Required&) = delete;
+
+ private:
+  static constexpr const char* kName = "RUNGS_REQUIRE_GPU";
+  std::optional<std::string> before_;
+};
+
+// What a call of skip() makes of its test.
+::testing::TestPartResult result_of(Lack lack) {
+  ::testing::TestPartResultArray results;
+  {
+    const ::testing::ScopedFakeTestPartResultReporter reporter(
+        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    skip(lack, "it has none");
+  }
+  EXPECT_EQ(results.size(), 1);
+  return results.GetTestPartResult(0);
+}
+
+constexpr Lack kOthers[] = {Lack::kSecondGpu, Lack::kEmulator, Lack::kPlainBuild,
+                            Lack::kOwnProcess};
+
+TEST(Skip, IsASkipWithItsReason) {
+  const Required required("0");
+  EXPECT_TRUE(result_of(Lack::kGpu).skipped());
+  EXPECT_STREQ(result_of(Lack::kGpu).message(), "it has none");
+  for (const Lack lack : kOthers) EXPECT_TRUE(result_of(lack).skipped());
+}
+
+TEST(Skip, OfAGpuIsAFailureWhereOneIsRequired) {
+  const Required required("1");
+  EXPECT_TRUE(result_of(Lack::kGpu).fatally_failed());
+  EXPECT_NE(std::string(result_of(Lack::kGpu).message()).find("RUNGS_REQUIRE_GPU=1: it has none"),
+            std::string::npos);
+  for (const Lack lack : kOthers) EXPECT_TRUE(result_of(lack).skipped());
+}
+
+}  // namespace
+}  // namespace rungs::testing
