@@ -4,6 +4,8 @@ include_guard(GLOBAL)
 # Their targets are visible in every folder, wherever they were found.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
+# Find modules for packages without a CMake configuration; they are installed with ours.
+list(APPEND CMAKE_MODULE_PATH ${PROJECT_SOURCE_DIR}/cmake)
 
 # namespace of the targets | arguments of find_package | Debian and Ubuntu package
 set(RUNGS_PACKAGES
@@ -14,6 +16,9 @@ set(RUNGS_PACKAGES
   "GTest|GTest|libgtest-dev"
   "benchmark|benchmark|libbenchmark-dev"
   "Boost|Boost COMPONENTS context|libboost-context-dev"
+  "pugixml|pugixml|libpugixml-dev"
+  "hwloc|hwloc|libhwloc-dev"
+  "ibverbs|ibverbs|libibverbs-dev"
   "Threads|Threads|libc6-dev"
   "CUDA|CUDAToolkit|the CUDA toolkit, 12.8 or later")
 

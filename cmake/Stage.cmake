@@ -14,7 +14,8 @@
 #     [TEST_KERNELS <k>...]         .cu for that test
 #     [TEST_DEPENDS <target>...]
 #     [SLOW_TESTS <s>...]           rungs_<id>_slow_test: the same, not run under sanitizers
-#     [TEST_LABELS <label>...]      more labels; `tsan` also runs the tests under ThreadSanitizer
+#     [TSAN_TESTS <s>...]           rungs_<id>_tsan_test: the same, run under ThreadSanitizer, too
+#     [TEST_LABELS <label>...]      more labels; `tsan` runs all of TESTS under ThreadSanitizer
 #     [TEST_TIMEOUT <seconds>]      a test case, default 120
 #     [HEADERS_OF <id>...]          components above whose plain types it uses, without linking them
 #     [NO_SANITIZE]                 the library is never instrumented (the emulator's runtime)
@@ -40,7 +41,7 @@ set(RUNGS_ARCHITECTURES_sm100 100a-real)
 set(_rungs_flags NO_SANITIZE INTERNAL)
 set(_rungs_values NAME TEST_TIMEOUT)
 set(_rungs_lists HEADERS SOURCES KERNELS CUDA_SOURCES EMULATED_SOURCES DEPENDS PRIVATE_DEPENDS TESTS
-    TEST_KERNELS TEST_DEPENDS SLOW_TESTS TEST_LABELS NAIVE OPTIMIZED CATALOG CATALOG_DEPENDS HEADERS_OF)
+    TEST_KERNELS TEST_DEPENDS SLOW_TESTS TSAN_TESTS TEST_LABELS NAIVE OPTIMIZED CATALOG CATALOG_DEPENDS HEADERS_OF)
 
 function(rungs_add_component)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${_rungs_flags}" "${_rungs_values}" "${_rungs_lists}")
@@ -116,7 +117,7 @@ function(rungs_add_component)
   if(arg_CATALOG)
     _rungs_add_catalog(${arg_NAME} SOURCES ${arg_CATALOG} DEPENDS ${arg_CATALOG_DEPENDS})
   endif()
-  foreach(kind IN ITEMS "" SLOW_)
+  foreach(kind IN ITEMS "" SLOW_ TSAN_)
     if(RUNGS_BUILD_TESTS AND arg_${kind}TESTS)
       string(TOLOWER "${kind}" suffix)
       _rungs_add_test(${arg_NAME} ${library}_${suffix}test
@@ -124,6 +125,9 @@ function(rungs_add_component)
         LABELS ${arg_TEST_LABELS} TIMEOUT ${arg_TEST_TIMEOUT})
     endif()
   endforeach()
+  if(TARGET ${library}_test AND TARGET ${library}_tsan_test)
+    add_dependencies(${library}_test ${library}_tsan_test)  # one target for all that a chapter tells to run
+  endif()
 endfunction()
 
 function(rungs_add_stage)
@@ -225,6 +229,9 @@ function(_rungs_add_test name target)
     list(APPEND labels slow)
   else()
     list(APPEND labels unit asan)
+    if(target MATCHES "_tsan_test$")
+      list(APPEND labels tsan)
+    endif()
     if(arg_KERNELS OR arg_SOURCES MATCHES "\\.cu")
       list(APPEND labels kernel)
     endif()
@@ -280,6 +287,8 @@ function(rungs_install_package)
                                 INSTALL_DESTINATION ${directory})
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/rungsConfigVersion.cmake
                                    COMPATIBILITY SameMinorVersion)
+  file(GLOB find_modules CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/Find*.cmake)
   install(FILES ${PROJECT_BINARY_DIR}/rungsConfig.cmake ${PROJECT_BINARY_DIR}/rungsConfigVersion.cmake
+                ${find_modules}
           DESTINATION ${directory} COMPONENT core)
 endfunction()
