@@ -27,8 +27,8 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// Words that later stages bring; somebody who has read of them deserves a better answer than
 /// "unknown".
-constexpr std::array<std::string_view, 6> kToCome{"topo",  "verbs",   "generate",
-                                                  "trace", "inspect", "report"};
+constexpr std::array<std::string_view, 5> kToCome{"verbs", "generate", "trace", "inspect",
+                                                  "report"};
 
 int complain(std::string_view text, int status) {
   std::fflush(stdout);
@@ -121,7 +121,7 @@ void describe(CLI::App& program) {
       "'rungs COMMAND --help' shows a command's options. The script ./rungs builds first, then "
       "calls "
       "this program; 'test' is its own.\n"
-      "Coming with later stages: topo, verbs, generate.\n"
+      "Coming with later stages: verbs, generate.\n"
       "Exit status: 0 all was done and every check passed; 1 a check failed, or an error ended the "
       "command; 2 the command line or an environment variable is wrong; 130 after Ctrl-C.\n"
       "Environment: RUNGS_EMULATED_SMS, RUNGS_TIMEOUT_SCALE, RUNGS_DATA, NO_COLOR.");
@@ -138,6 +138,7 @@ int run(int count, char** words) {
   add_list(program, chosen);
   add_doctor(program, chosen);
   add_launch(program, chosen);
+  add_topo(program, chosen);
   add_test(program, chosen);
   if (count > 1) {
     const std::string complaint = unknown_command(program, words[1]);

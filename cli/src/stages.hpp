@@ -19,11 +19,11 @@ struct Stage {
 };
 
 inline constexpr std::array<Stage, 10> kStages{{
-    {1, "01_rdma_verbs", "writing into another computer's memory", ""},
-    {2, "02_bootstrap_topology", "finding each other and the way", ""},
-    {3, "03_p2p_net_transport", "one send and receive over every path", ""},
-    {4, "04_collectives_ring_tree", "all-reduce and its relatives", ""},
-    {5, "05_protocols_ll_ll128", "cheaper flags", ""},
+    {1, "01_rdma_verbs", "writing into another computer's memory", "software HCA, RC"},
+    {2, "02_bootstrap_topology", "finding each other and the way", "rendezvous, rings"},
+    {3, "03_p2p_net_transport", "one send and receive over every path", "four carriers"},
+    {4, "04_collectives_ring_tree", "all-reduce and its relatives", "root and ring"},
+    {5, "05_protocols_ll_ll128", "cheaper flags", "LL"},
     {6, "06_symmetric_ibgda", "kernels that communicate by themselves", ""},
     {7, "07_gemm_hopper_blackwell", "matrix products at the speed of tensor cores",
      "bf16 on Hopper"},

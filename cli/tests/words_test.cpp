@@ -87,7 +87,7 @@ TEST(Words, NonsenseGetsNoSuggestion) {
 }
 
 TEST(Words, CommandOfALaterStageIsCalledSo) {
-  const Ended ended = run({"topo"});
+  const Ended ended = run({"generate"});
   EXPECT_EQ(ended.status, 2);
   EXPECT_TRUE(contains(ended.err, {"later stage"}));
 }

@@ -8,9 +8,10 @@
 
 namespace rungs::gpu {
 
-Event::Event(const Device& device) {
+Event::Event(const Device& device, Timing timing) {
   const detail::DeviceGuard guard(device.ordinal());
-  detail::check(cudaEventCreate(&handle_), "cudaEventCreate");
+  const unsigned flags = timing == Timing::kOn ? cudaEventDefault : cudaEventDisableTiming;
+  detail::check(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreateWithFlags");
 }
 
 Event::~Event() {
@@ -66,8 +67,10 @@ double Event::seconds_since(const Event& earlier) const {
   }
   if (result == cudaErrorNotReady || result == cudaErrorInvalidResourceHandle) {
     (void)cudaGetLastError();
-    RUNGS_THROW(kInvalidArgument,
-                "seconds_since: an event was not recorded or not reached yet; synchronise first");
+    RUNGS_THROW(
+        kInvalidArgument,
+        "seconds_since: an event was not recorded, not reached yet (synchronise first) or made "
+        "with Timing::kNone");
   }
   detail::check(result, "cudaEventElapsedTime");
   return static_cast<double>(milliseconds) * 1e-3;

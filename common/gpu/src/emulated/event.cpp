@@ -92,6 +92,7 @@ struct EventState {
   std::mutex mutex;
   std::shared_ptr<Mark> mark;
   bool captured = false;
+  bool timed = true;
   std::weak_ptr<Capture> capture;
   Frontier frontier;
 };
@@ -125,9 +126,11 @@ void wait_in_capture(EventState& event, StreamState& stream) {
 }  // namespace
 }  // namespace detail
 
-Event::Event(const Device& device) {
+Event::Event(const Device& device, Timing timing) {
   detail::DeviceState::get(device.ordinal());
-  handle_ = reinterpret_cast<CUevent_st*>(new detail::EventState);
+  auto state = std::make_unique<detail::EventState>();
+  state->timed = timing == Timing::kOn;
+  handle_ = reinterpret_cast<CUevent_st*>(state.release());
 }
 
 Event::~Event() { delete reinterpret_cast<detail::EventState*>(handle_); }
@@ -175,6 +178,8 @@ void Event::synchronize(const Deadline& deadline) const {
 }
 
 double Event::seconds_since(const Event& earlier) const {
+  RUNGS_REQUIRE(detail::state_of(handle_).timed && detail::state_of(earlier.handle_).timed,
+                "seconds_since: an event was made with Timing::kNone");
   const auto last = detail::mark_of(detail::state_of(handle_), "Event::seconds_since");
   const auto first = detail::mark_of(detail::state_of(earlier.handle_), "Event::seconds_since");
   RUNGS_REQUIRE(first != nullptr && last != nullptr, "seconds_since: an event was not recorded");

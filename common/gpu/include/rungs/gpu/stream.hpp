@@ -29,11 +29,17 @@ class Stream {
 /// Waits for everything on `stream`; errors as Stream::synchronize.
 void synchronize(StreamHandle stream, const Deadline& deadline = Deadline::standard());
 
+/// Whether seconds_since() can be asked of an event.
+enum class Timing { kNone, kOn };
+
 /// A point in a stream, to wait for or to measure from. Inside a capture, record + wait fork and
 /// join streams.
+/// @note CUDA, H200, driver 580: the first record() of an event with timing keeps kernels of other
+///       streams from starting until that stream's work is done. Where kernels of two streams wait
+///       for each other (ranks that share a GPU) take Timing::kNone, or record once before
 class Event {
  public:
-  explicit Event(const Device& device);
+  explicit Event(const Device& device, Timing timing = Timing::kOn);
   ~Event();
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
@@ -47,7 +53,7 @@ class Event {
   void synchronize(const Deadline& deadline = Deadline::standard()) const;
   /// Seconds between two reached events. Emulated: wall time of the host, which says nothing about
   /// a GPU.
-  /// @throws Error kInvalidArgument if one was not recorded or not reached
+  /// @throws Error kInvalidArgument if one was not recorded, not reached or has no timing
   [[nodiscard]] double seconds_since(const Event& earlier) const;
 
  private:

@@ -1,0 +1,64 @@
+#pragma once
+// A file descriptor with an owner, an event that ends a wait, and a wait with nanoseconds.
+
+#include <rungs/config.hpp>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cstdint>
+#include <ctime>
+#include <span>
+#include <utility>
+
+namespace rungs::verbs::soft {
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  explicit operator bool() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// An event that poll() sees, until drain().
+class WakeEvent {
+ public:
+  WakeEvent() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  // From any thread. Fails only when the event has been signalled 2^64 times.
+  void signal() noexcept { done(::write(fd_.get(), &kOne, sizeof(kOne))); }
+  void drain() noexcept {
+    std::uint64_t count;
+    done(::read(fd_.get(), &count, sizeof(count)));
+  }
+  [[nodiscard]] int get() const noexcept { return fd_.get(); }
+  explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+
+ private:
+  static constexpr std::uint64_t kOne = 1;
+  static void done(ssize_t) noexcept {}
+  FileDescriptor fd_;
+};
+
+// poll(), to the nanosecond: time-outs of the RC transport are fractions of a millisecond.
+inline void poll_for(std::span<pollfd> fds, double seconds) {
+  if (!(seconds > 0)) seconds = 0;
+  if (seconds > 3600) seconds = 3600;
+  timespec limit{};
+  limit.tv_sec = static_cast<time_t>(seconds);
+  limit.tv_nsec = static_cast<long>((seconds - static_cast<double>(limit.tv_sec)) * 1e9);
+  ::ppoll(fds.data(), fds.size(), &limit, nullptr);  // an early return is allowed: EINTR is fine
+}
+
+}  // namespace rungs::verbs::soft

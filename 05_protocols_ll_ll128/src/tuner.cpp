@@ -1,0 +1,178 @@
+// Which kernel a call gets: the one that a model of its time finds fastest.
+//
+//     time = start + steps * hop + user bytes of a rank / (channels * bandwidth of one)
+//
+// The constants belong to a machine, not to a run: nothing is measured here, so all ranks answer
+// alike.
+
+#include <rungs/protocols/kernel_table.hpp>
+
+#include <rungs/core/env.hpp>
+#include <rungs/core/error.hpp>
+#include <rungs/core/suggest.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rungs::protocols {
+namespace {
+
+using collectives::Choice;
+using collectives::Collective;
+using collectives::KernelEntry;
+using collectives::KernelTable;
+using collectives::ProtocolId;
+using collectives::Question;
+
+/// What one protocol costs on this machine.
+struct Constants {
+  double start_us;          ///< of a launch until the first step
+  double hop_us;            ///< of a step: from the sender's store to the receiver's use of it
+  double channel_gb_per_s;  ///< payload that one channel (one block) moves
+};
+
+// GPU: two H200 over NVLink. The hops are half of a flag's round trip between them, 0.66 us, for LL,
+// and NCCL's own constant for Simple over NVLink; starts are NCCL's for a ring; a channel of LL is
+// NCCL's 112 GB/s over 16 (8 MiB, LL forced), one of Simple half of what a block pushes. Our kernels
+// have not been timed for it yet.
+// Emulated: fitted to all-reduces of 8 B to 4 MiB by two ranks on one channel, the least of 40 means of
+// four in a row, on a busy machine of two cores: 8 B 50 us (Simple), 24 us (LL); 4 MiB 2.8 ms and 54 ms.
+Constants constants_of(ProtocolId protocol) {
+  const bool ll = protocol == ProtocolId::kLl;
+#if RUNGS_GPU_CUDA
+  return ll ? Constants{6.6, 0.7, 7} : Constants{8.4, 3.4, 20};
+#else
+  return ll ? Constants{10, 7, 0.08} : Constants{10, 20, 1.5};
+#endif
+}
+
+/// Dependent steps, and the share of the asked size that passes through one rank's link.
+struct Shape {
+  double steps;
+  double share;
+};
+
+Shape shape_of(const KernelEntry& entry, int ranks) {
+  const double n = ranks;
+  if (entry.algorithm == "root") {
+    // One peer after the other, in and out, through one rank.
+    const double ways =
+        entry.what == Collective::kAllReduce || entry.what == Collective::kAllGather ? 2 : 1;
+    const double share =
+        entry.what == Collective::kAllReduce || entry.what == Collective::kBroadcast ? n - 1
+                                                                                     : (n - 1) / n;
+    return {ways * (n - 1), ways * share};
+  }
+  switch (entry.what) {
+    case Collective::kAllReduce:
+      return {2 * (n - 1), 2 * (n - 1) / n};
+    case Collective::kBroadcast:
+      return {n - 1, 1};
+    default:
+      return {n - 1, (n - 1) / n};
+  }
+}
+
+double modelled_us(const KernelEntry& entry, const Question& question, int channels) {
+  const Constants constants = constants_of(entry.protocol);
+  const Shape shape = shape_of(entry, question.surroundings.ranks);
+  const double bytes = static_cast<double>(question.size_bytes) * shape.share;
+  return constants.start_us + shape.steps * constants.hop_us +
+         bytes / (constants.channel_gb_per_s * 1e3 * channels);
+}
+
+std::string name_of(const KernelEntry& entry) {
+  return concat(entry.algorithm, "/", to_string(entry.protocol));
+}
+
+/// What the environment forces; empty: nothing.
+struct Forced {
+  std::string algorithm;
+  std::optional<ProtocolId> protocol;
+};
+
+Forced read_forced() {
+  Forced forced;
+  forced.algorithm = env::string("RUNGS_ALGO", "");
+  RUNGS_REQUIRE(
+      forced.algorithm.empty() || forced.algorithm == "root" || forced.algorithm == "ring",
+      "environment variable RUNGS_ALGO is '", forced.algorithm, "': it must be root or ring");
+  const std::string protocol = env::string("RUNGS_PROTO", "");
+  if (protocol == "Simple") forced.protocol = ProtocolId::kSimple;
+  if (protocol == "LL") forced.protocol = ProtocolId::kLl;
+  RUNGS_REQUIRE(protocol.empty() || forced.protocol.has_value(),
+                "environment variable RUNGS_PROTO is '", protocol, "': it must be Simple or LL");
+  return forced;
+}
+
+class ModelTuner final : public collectives::Tuner {
+ public:
+  explicit ModelTuner(Forced forced) : forced_(std::move(forced)) {}
+
+  [[nodiscard]] Choice choose(const Question& question, KernelTable table,
+                              int max_channels) const override {
+    std::optional<std::size_t> best;
+    double best_us = 0;
+    int best_channels = 1;
+    std::string others;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const KernelEntry& entry = table[i];
+      if (!serves(entry, question)) continue;
+      const std::string reason = why_not(entry, question);
+      if (!reason.empty()) {
+        others += concat("; ", name_of(entry), " ", reason);
+        continue;
+      }
+      const int channels = collectives::channels_for(question.size_bytes, max_channels);
+      const double us = modelled_us(entry, question, channels);
+      if (best && best_us <= us) {
+        others += describe(entry, us);
+        continue;
+      }
+      if (best) others += describe(table[*best], best_us);
+      best = i;
+      best_us = us;
+      best_channels = channels;
+    }
+    if (others.empty()) others = "; the table has no other kernel for it";
+    if (!best) {
+      RUNGS_THROW(kUnsupported, to_string(question.what), " of ", to_string(question.dtype),
+                  ": no kernel may be used", others);
+    }
+    return {
+        *best, best_channels,
+        concat(name_of(table[*best]), " with ", best_channels, " channels: ", std::round(best_us),
+               " us by the model for ", question.size_bytes, " bytes", others)};
+  }
+
+ private:
+  static std::string describe(const KernelEntry& entry, double us) {
+    return concat("; ", name_of(entry), " ", std::round(us), " us");
+  }
+
+  [[nodiscard]] std::string why_not(const KernelEntry& entry, const Question& question) const {
+    if (!forced_.algorithm.empty() && entry.algorithm != forced_.algorithm) {
+      return concat("is not the algorithm that RUNGS_ALGO=", forced_.algorithm, " asks for");
+    }
+    if (forced_.protocol && entry.protocol != *forced_.protocol) {
+      return concat("is not the protocol that RUNGS_PROTO=", to_string(*forced_.protocol),
+                    " asks for");
+    }
+    const std::string_view illegal = entry.illegal(question.surroundings);
+    return illegal.empty() ? std::string() : concat("is not legal here: ", illegal);
+  }
+
+  Forced forced_;
+};
+
+}  // namespace
+
+std::shared_ptr<const collectives::Tuner> tuner() {
+  return std::make_shared<ModelTuner>(read_forced());
+}
+
+}  // namespace rungs::protocols
