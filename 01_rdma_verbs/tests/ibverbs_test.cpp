@@ -1,5 +1,5 @@
-// The rdma-core provider: what it says where there is no RDMA device, and where there is one, a round
-// trip through it.
+// The rdma-core provider: what it says where there is no RDMA device, and where there is one, a
+// round trip through it.
 
 #include "provider.hpp"
 #include "timers.hpp"

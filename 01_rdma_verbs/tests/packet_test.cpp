@@ -112,8 +112,8 @@ TEST(Crc, EveryLengthAndStartAgreesWithTheBitwiseOne) {
   }
 }
 
-// A UC SEND and a congestion notification (CNP), as captured from ConnectX adapters and published with
-// scapy's RoCE layer (test/contrib/roce.uts).
+// A UC SEND and a congestion notification (CNP), as captured from ConnectX adapters and published
+// with scapy's RoCE layer (test/contrib/roce.uts).
 TEST(Icrc, AgreesWithHardware) {
   IpHeader send;
   send.source = send.destination = 0xc0a80007;

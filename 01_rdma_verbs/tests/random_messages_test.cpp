@@ -1,5 +1,6 @@
 // Thousands of random messages in both directions over wires that lose, repeat and reorder packets:
-// everything arrives once, in order and byte for byte. What should be is a plain model in this file.
+// everything arrives once, in order and byte for byte. What should be is a plain model in this
+// file.
 
 #include "fixture.hpp"
 
@@ -195,7 +196,8 @@ class Direction {
     coming_.push_back({request.opcode, source, size, request.immediate});
     ++announced_;
   }
-  // Where the peer's memory is written; the model at once, since writes of one pair keep their order.
+  // Where the peer's memory is written; the model at once, since writes of one pair keep their
+  // order.
   std::size_t write(std::size_t source, std::uint32_t size) {
     const std::size_t at = random_.below(kWrittenBytes - size + 1);
     std::memcpy(written_.data() + at, from_memory_.data() + source, size);

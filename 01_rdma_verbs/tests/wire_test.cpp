@@ -131,8 +131,8 @@ TEST_P(EveryWire, ThreadsSendToOne) {
   EXPECT_EQ(testing::failures(outcomes), "");
 }
 
-// An engine sleeps in wait() while other threads use the wire under the device's lock, and take what
-// would have ended its sleep: no packet may be left without anybody awake.
+// An engine sleeps in wait() while other threads use the wire under the device's lock, and take
+// what would have ended its sleep: no packet may be left without anybody awake.
 TEST_P(EveryWire, AThreadWaitsBesideTheOthers) {
   constexpr std::uint64_t kPackets = 2000;
   const auto a = open_wire(GetParam());

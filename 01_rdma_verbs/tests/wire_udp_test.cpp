@@ -1,4 +1,5 @@
-// What only the UDP wire has: addresses, ports, and headers that the ICRC covers and the kernel writes.
+// What only the UDP wire has: addresses, ports, and headers that the ICRC covers and the kernel
+// writes.
 
 #include "soft/crc32.hpp"
 #include "wire_fixture.hpp"
@@ -62,8 +63,8 @@ TEST(UdpWire, ItsGidIsTheMappedAddress) {
   EXPECT_NE(wire->local().udp_port, 0);
 }
 
-// A packet as it passes the loopback interface, headers and all: the ICRC over what the kernel really
-// wrote there must be the one that the packet carries.
+// A packet as it passes the loopback interface, headers and all: the ICRC over what the kernel
+// really wrote there must be the one that the packet carries.
 TEST(UdpWire, ItsIcrcIsRightOnTheNetwork) {
   const int capture = ::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
   if (capture < 0 && (errno == EPERM || errno == EACCES)) {

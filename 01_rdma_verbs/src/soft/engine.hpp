@@ -1,6 +1,6 @@
 #pragma once
-// The device's thread: looks at doorbells, takes packets, lets each queue pair send, watches timers.
-// Control calls (create, connect, destroy, register) stop it for a moment.
+// The device's thread: looks at doorbells, takes packets, lets each queue pair send, watches
+// timers. Control calls (create, connect, destroy, register) stop it for a moment.
 
 #include "hca.hpp"
 #include "qp_context.hpp"

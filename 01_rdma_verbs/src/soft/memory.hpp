@@ -64,8 +64,8 @@ class KeyTable {
 // Copies by the device into and out of a program's memory. The program may poll what the device
 // writes, and write what the device reads, with atomic loads and stores of 4 or 8 aligned bytes:
 // packets of at most kPolledBytes and the last 64 bytes of longer ones are copied word by word, in
-// ascending order, with release stores or acquire loads. Whoever sees a word (acquire) sees all that
-// was written before it. Everything else is ordered by completions only.
+// ascending order, with release stores or acquire loads. Whoever sees a word (acquire) sees all
+// that was written before it. Everything else is ordered by completions only.
 inline constexpr std::size_t kPolledBytes = 256;
 void copy_in(void* program_memory, const void* packet, std::size_t size_bytes) noexcept;
 void copy_out(void* packet, const void* program_memory, std::size_t size_bytes) noexcept;

@@ -10,8 +10,8 @@
 ///     exchange qp.address() with the peer ... qp.connect(remote);
 ///
 /// Objects may be moved, not copied. Each keeps what it was made from alive. Creating and
-/// destroying is thread-safe; one queue (send queue, receive queue, completion queue) belongs to one
-/// thread at a time, as in libibverbs built without locks.
+/// destroying is thread-safe; one queue (send queue, receive queue, completion queue) belongs to
+/// one thread at a time, as in libibverbs built without locks.
 
 #include <rungs/core/deadline.hpp>
 #include <rungs/verbs/mlx5.hpp>
@@ -87,8 +87,8 @@ class QueuePair {
   /// the sender gives up after its retries.
   /// @throws Error kInvalidArgument if already connected or the address is no peer of this device
   void connect(const QpAddress& remote);
-  /// Queues requests, in order, and rings the doorbell once. What a segment names must stay as it is
-  /// until the request's completion (of an unsignalled one: that of a later one).
+  /// Queues requests, in order, and rings the doorbell once. What a segment names must stay as it
+  /// is until the request's completion (of an unsignalled one: that of a later one).
   /// @note memory that the peer writes may be polled without a completion, with acquire loads of 8
   ///       aligned bytes: a write of at most 256 bytes, or the last 64 of a longer one. Who sees
   ///       such a word sees all of this queue pair's writes before it
@@ -98,7 +98,8 @@ class QueuePair {
   PostResult post_recv(const RecvRequest& request) noexcept { return post_recv({&request, 1}); }
   /// Slots of the send queue that post_send() may still take (for requests of one WQEBB).
   [[nodiscard]] std::size_t send_slots_free() const noexcept;
-  /// Whether the pair went to the error state; every further request is flushed.
+  /// Whether the pair went to the error state: what was posted is flushed, further requests are
+  /// refused with kWrongState.
   [[nodiscard]] bool failed() const noexcept;
   /// Moves the pair to the error state: pending requests complete as kFlushed.
   void fail() noexcept;

@@ -1,11 +1,11 @@
 #pragma once
 /// @file mlx5.hpp
-/// The queues of a ConnectX HCA as they lie in memory: what a driver, on the CPU or in a GPU kernel,
-/// writes and reads. Names and values follow rdma-core's mlx5dv.h; a test compares the two. Plain
-/// C++: kernel sources may include it.
+/// The queues of a ConnectX HCA as they lie in memory: what a driver, on the CPU or in a GPU
+/// kernel, writes and reads. Names and values follow rdma-core's mlx5dv.h; a test compares the two.
+/// Plain C++: kernel sources may include it.
 ///
-/// Fields marked BE are big endian. A send-queue entry (WQE) is a row of 16-byte segments that fills
-/// whole 64-byte blocks (WQEBB); both queue and entry wrap at the end of the ring:
+/// Fields marked BE are big endian. A send-queue entry (WQE) is a row of 16-byte segments that
+/// fills whole 64-byte blocks (WQEBB); both queue and entry wrap at the end of the ring:
 ///
 ///     send, write   ctrl [raddr] data... | ctrl [raddr] inline
 ///     read          ctrl raddr data...
@@ -149,8 +149,8 @@ constexpr std::uint64_t be64(std::uint64_t v) noexcept {
          be32(static_cast<std::uint32_t>(v >> 32));
 }
 
-/// A queue pair's memory, for code that writes WQEs itself, such as a GPU kernel. To post: write the
-/// WQE; store the new count into the send record (release); store the 8 bytes of the last WQE's
+/// A queue pair's memory, for code that writes WQEs itself, such as a GPU kernel. To post: write
+/// the WQE; store the new count into the send record (release); store the 8 bytes of the last WQE's
 /// control segment to the doorbell (release). Such code owns the send queue: do not mix it with
 /// post_send(). The software HCA has no doorbell interrupt: once this was handed out it looks every
 /// 50 µs at least.

@@ -15,8 +15,8 @@ enum class Wire {
   kUdp,           ///< RoCE v2 packets in UDP datagrams
 };
 
-/// How a software HCA is made. The fault knobs act on what this device sends, packet by packet, from
-/// a seed: a run can be repeated.
+/// How a software HCA is made. The fault knobs act on what this device sends, packet by packet,
+/// from a seed: a run can be repeated.
 struct SoftOptions {
   Wire wire = Wire::kSharedMemory;
   std::string address = "127.0.0.1";  ///< kUdp: local IPv4 address

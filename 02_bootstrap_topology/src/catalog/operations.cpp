@@ -1,5 +1,5 @@
 /// The bootstrap half of stage 02 as the harness, the CLI and the chapter's table see it.
-#include "catalog_bootstrap/all_gather_problem.hpp"
+#include "catalog/all_gather_problem.hpp"
 
 #include <rungs/bootstrap/catalog.hpp>
 

@@ -1,4 +1,4 @@
-#include "catalog_bootstrap/all_gather_problem.hpp"
+#include "catalog/all_gather_problem.hpp"
 
 #include <rungs/core/error.hpp>
 #include <rungs/ladder/rank_team.hpp>
