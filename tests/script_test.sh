@@ -32,7 +32,7 @@ fake() {
 }
 
 # A machine where every library is there, one where none is, both with the compiler of this one.
-for header in fmt/format.h spdlog/spdlog.h nlohmann/json.hpp CLI/CLI.hpp gtest/gtest.h benchmark/benchmark.h; do
+for header in fmt/format.h hwloc.h pugixml.hpp infiniband/mlx5dv.h spdlog/spdlog.h nlohmann/json.hpp CLI/CLI.hpp gtest/gtest.h benchmark/benchmark.h; do
   mkdir -p "$work/full/include/$(dirname $header)"
   : >"$work/full/include/$header"
 done
@@ -102,7 +102,7 @@ expect 'preset by hand'           0 'would build: cuda (RUNGS_PRESET' \
   full RUNGS_PRESET=cuda RUNGS_DRY_RUN=1 "$copy/rungs" tour
 
 # Missing packages: named exactly; installed only with rights that ask nothing.
-all='libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libgtest-dev libbenchmark-dev'
+all='libfmt-dev libhwloc-dev libpugixml-dev libibverbs-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libgtest-dev libbenchmark-dev'
 expect 'names what is missing'    0 "would install: $all"       bare RUNGS_DRY_RUN=1 "$copy/rungs" tour
 fake uname 'echo aarch64'
 expect 'Boost where it is used'   0 "would install: $all libboost-context-dev" bare RUNGS_DRY_RUN=1 "$copy/rungs" tour

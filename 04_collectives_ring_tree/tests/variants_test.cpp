@@ -166,8 +166,9 @@ TEST(Variants, SpecialValues) {
                            rank.communicator.all_reduce(rank.send.data(), rank.recv.data(),
                                                         mine.size(), DType::kF32, op, rank.stream);
                            std::vector<float> got(mine.size());
-                           gpu::copy_async(got.data(), rank.recv.data(), size, rank.stream);
                            rank.communicator.synchronize(rank.stream);
+                           gpu::copy_async(got.data(), rank.recv.data(), size, rank.stream);
+                           rank.stream.synchronize();
                            const bool sum = op == Op::kSum;
                            const bool right = std::isnan(got[0]) && got[1] == inf &&
                                               (sum ? std::isnan(got[2]) : got[2] == inf) &&

@@ -24,6 +24,7 @@ OneWay::Side::Side(const gpu::Device& device)
     : stream(device),
       links(device, 2),
       communicator(device, 1),
+      claim(device, 1),
       control(device, 1, gpu::Space::kHostMapped) {}
 
 OneWay::OneWay()
@@ -66,6 +67,8 @@ collectives::KernelArgs OneWay::prepare(Side& side, int rank, std::size_t count,
   communicator.send = communicator.recv = side.links.data();
   communicator.slot_bytes[kLl] = kSlotBytes;
   communicator.abort = &side.control.data()->abort;
+  side.claim.upload(std::vector<std::uint32_t>{0}, side.stream);
+  communicator.claim = side.claim.data();
   communicator.fault = &side.control.data()->fault;
   communicator.timeout_ns = static_cast<std::uint64_t>(seconds * 1e9);
   side.communicator.upload(std::vector<DeviceCommunicator>{communicator}, side.stream);

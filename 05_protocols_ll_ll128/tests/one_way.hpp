@@ -55,6 +55,7 @@ class OneWay {
     gpu::Stream stream;
     gpu::Buffer<collectives::LinkSide> links;
     gpu::Buffer<collectives::DeviceCommunicator> communicator;
+    gpu::Buffer<std::uint32_t> claim;
     gpu::Buffer<Control> control;
   };
   collectives::KernelArgs prepare(Side& side, int rank, std::size_t count, double seconds);

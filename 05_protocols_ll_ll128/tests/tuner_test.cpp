@@ -41,7 +41,7 @@ Question question(std::size_t size_bytes, Collective what = Collective::kAllRedu
   return q;
 }
 
-const KernelEntry& chosen(const Question& q) {
+KernelEntry chosen(const Question& q) {
   return kernel_table()[tuner()->choose(q, kernel_table(), 4).entry];
 }
 
@@ -64,7 +64,7 @@ TEST(Tuner, TakesLlForSmallAndSimpleForLargeAndChangesOnce) {
       int changes = 0;
       ProtocolId before = ProtocolId::kLl;
       for (std::size_t size = 1; size <= std::size_t{1} << 30; size *= 2) {
-        const KernelEntry& entry = chosen(question(size, what, ranks));
+        const KernelEntry entry = chosen(question(size, what, ranks));
         EXPECT_EQ(entry.what, what);
         EXPECT_EQ(entry.algorithm, "ring") << size;
         if (entry.protocol != before) ++changes;

@@ -100,11 +100,14 @@ std::string number(double value, const char* format) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
 }
 
-void show_lines(const bench::Report& result, bool emulated) {
-  std::vector<std::string> headings{"operation",    "case",
-                                    "rung or peer", "checked",
-                                    "error/bound",  emulated ? "emulation time" : "time",
-                                    "spread"};
+/// @param emulated every operation ran on the emulated GPU: no gains, no ratios
+/// @param mixed some did, others on the host
+void show_lines(const bench::Report& result, bool emulated, bool mixed) {
+  std::vector<std::string> headings{
+      "operation",    "case",
+      "rung or peer", "checked",
+      "error/bound",  emulated ? "emulation time" : mixed ? "time or emulation time" : "time",
+      "spread"};
   if (!emulated) headings.insert(headings.end(), {"gain over naive", "peer time / ours"});
   Table table(headings);
   for (const bench::Line& line : result.lines) {
@@ -191,6 +194,9 @@ int run_bench(const BenchOptions& options) {
   const gpu::Device device = gpu::Device::open(0);
   device.make_current();
   const bool emulated = device.info().emulated;
+  const auto on_host = std::count_if(operations.begin(), operations.end(),
+                                     [](const auto& operation) { return operation.on_host; });
+  const bool some_emulated = emulated && on_host < static_cast<std::ptrdiff_t>(operations.size());
 
   heading("Machine");
   for (const std::string& line : bench::describe(bench::machine_facts())) {
@@ -198,7 +204,7 @@ int run_bench(const BenchOptions& options) {
     const std::size_t start = std::min(line.find_first_not_of(' ', line.find("  ")), line.size());
     write(fmt::format("  {}{}\n", line.substr(0, start), wrap(line.substr(start), start + 2)));
   }
-  if (emulated) {
+  if (some_emulated) {
     paragraph(
         "GPU rungs run in the emulator: their times show how fast the emulator is and nothing "
         "about a GPU, so there are "
@@ -221,7 +227,7 @@ int run_bench(const BenchOptions& options) {
   progress.reset();
 
   heading(fmt::format("Median of {} repetitions", how.repetitions));
-  show_lines(result, emulated);
+  show_lines(result, some_emulated && on_host == 0, some_emulated && on_host > 0);
   for (const bench::Line& line : result.lines) {
     if (line.skipped) continue;
     report.check(line.checked, fmt::format("{} {} {}: {}", line.operation, line.case_name,

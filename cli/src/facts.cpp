@@ -53,19 +53,17 @@ Fact gpu_fact(const gpu::Device& device) {
 Fact nic_fact() {
   const auto devices = host::rdma_devices();
   if (devices.empty()) {
-    return {"RDMA NIC", "none", Verdict::kLacks,
-            "nothing of today's stages needs one; stage 01 will bring a software HCA that stands "
-            "in for it"};
+    return {"RDMA NIC", "none", Verdict::kLacks, "the software HCA of stage 01 stands in for it"};
   }
   return {"RDMA NIC", fmt::format("{}", fmt::join(devices, ", ")), Verdict::kNote,
           host::verbs_node_usable()
-              ? "not used yet: the stages that talk to it (01-06, 09) are to come"
-              : "not used yet; /dev/infiniband/uverbs* may not be opened by this user"};
+              ? "stage 01 can open it; its ibverbs provider has not been run on hardware yet"
+              : "/dev/infiniband/uverbs* may not be opened by this user"};
 }
 
 Fact rank_fact() {
-  return {"ranks", "one", Verdict::kNote,
-          "training over several ranks needs stages 01-06, which are to come"};
+  return {"ranks", "threads and processes", Verdict::kNote,
+          "'rungs launch' starts a program as several; training over them is to come (06, 09)"};
 }
 
 Fact cores_fact() {
@@ -163,7 +161,7 @@ Fact descriptors_fact() {
 Fact hwloc_fact() {
   const bool there = host::has_library("libhwloc.so.15");
   return {"hwloc", there ? "installed" : "none", Verdict::kNote,
-          "optional: stage 02 (to come) reads the topology with it"};
+          "stage 02 reads this machine's CPUs with it"};
 }
 
 }  // namespace

@@ -115,6 +115,8 @@ class Climb {
 
  private:
   [[nodiscard]] bool emulated() const { return machine_.device->info().emulated; }
+  /// An emulated GPU's time says nothing: its work is counted. The host's own time is meant.
+  [[nodiscard]] bool counted() const { return emulated() && !operation_.on_host; }
 
   void introduce() const {
     heading(fmt::format("{} · {}", operation_.stage.substr(0, 2), operation_.name));
@@ -146,7 +148,7 @@ class Climb {
     Climbed climbed{"yes", fmt::format("{:.2g}", outcome.error / outcome.bound), std::nullopt,
                     std::nullopt};
     try {
-      if (emulated()) {
+      if (counted()) {
         climbed.work = ladder::count_one_run(*trial, *machine_.device);
         add_work_rows(rung, case_index, *climbed.work);
       } else {
@@ -167,7 +169,7 @@ class Climb {
     const ladder::Case& one = operation_.cases[case_index];
     std::vector<std::string> cells{one.name, operation_.rungs[rung].name, climbed.check,
                                    climbed.error};
-    if (emulated()) {
+    if (counted()) {
       const auto cell = [&](const std::optional<std::uint64_t>& value,
                             std::string_view unit) -> std::string {
         if (!climbed.work || !value || *value == 0) return "-";
@@ -182,8 +184,10 @@ class Climb {
     } else if (climbed.seconds) {
       const double seconds = *climbed.seconds;
       cells.push_back(format_seconds(seconds));
+      const double moved = one.cost.bytes > 0 ? one.cost.bytes : one.cost.wire_bytes;
       cells.push_back(one.cost.flops > 0 ? format_quantity(one.cost.flops / seconds, "FLOP/s")
-                                         : format_quantity(one.cost.bytes / seconds, "B/s"));
+                      : moved > 0        ? format_quantity(moved / seconds, "B/s")
+                                         : "-");
       cells.push_back(naive_seconds ? fmt::format("{:.1f}x", *naive_seconds / seconds) : "-");
       if (naive_seconds)
         add_row(rung, case_index, "gain_over_naive", *naive_seconds / seconds, "x", true);
@@ -221,7 +225,7 @@ class Climb {
   const ClimbOptions& options_;
   Report& report_;
   std::vector<std::string> notes_;
-  Columns table_{emulated()
+  Columns table_{counted()
                      ? std::vector<std::string>{"case", "rung", "checked", "error/bound",
                                                 "TMA copies", "MMA work", "barriers", "launches"}
                      : std::vector<std::string>{"case", "rung", "checked", "error/bound", "time",

@@ -157,7 +157,7 @@ Handshake::Progress Handshake::advance(int fd) {
     const std::span<std::byte> left = part().subspan(moved_);
     const Moved some = writing ? write_some(fd, left) : read_some(fd, left);
     if (some.closed) {
-      greeted_ = !is_client_ && step_ > Step::kHello && moved_ == 0;
+      vanished_ = !is_client_ && moved_ == 0;
       failure_ = concat("it closed the connection while this end ", writing ? "sent" : "waited for",
                         " ", awaited());
       if (is_client_ && step_ == Step::kServerProof) failure_ += ": the secrets differ";

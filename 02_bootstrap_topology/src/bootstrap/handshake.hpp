@@ -53,8 +53,8 @@ class Handshake {
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   /// What the handshake is waiting for, for a time-out's text.
   [[nodiscard]] std::string awaited() const;
-  /// Server: the other end greeted properly and closed before its proof: a rank that left.
-  [[nodiscard]] bool greeted() const noexcept { return greeted_; }
+  /// Server: the other end closed and had said nothing wrong: perhaps a rank that left meanwhile.
+  [[nodiscard]] bool vanished() const noexcept { return vanished_; }
   /// Server, once done: who connected and what for.
   [[nodiscard]] int from() const noexcept { return from_; }
   [[nodiscard]] Purpose purpose() const noexcept { return purpose_; }
@@ -84,7 +84,7 @@ class Handshake {
   std::size_t moved_ = 0;  // bytes of this step's part
   std::array<std::byte, kHelloBytes + kAnswerBytes> transcript_{};
   Digest proof_{};
-  bool greeted_ = false;
+  bool vanished_ = false;
   std::string failure_;
 };
 

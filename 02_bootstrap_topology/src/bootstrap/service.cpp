@@ -220,7 +220,7 @@ void Service::drop(Pending& pending, const std::string& reason) {
   pending.fd.reset();
   if (pending.target < 0) {
     // A member that leaves while it connects is no stranger.
-    const auto level = pending.handshake.greeted() ? log::Level::kDebug : log::Level::kWarn;
+    const auto level = pending.handshake.vanished() ? log::Level::kDebug : log::Level::kWarn;
     if (!log::enabled(level)) return;
     log::write(level, concat("bootstrap: dropped a connection from ", pending.other, ": ", reason));
     return;

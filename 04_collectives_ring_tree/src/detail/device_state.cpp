@@ -29,8 +29,10 @@ DeviceState::DeviceState(const gpu::Device& device, const Layout& layout, gpu::S
       rings_(device, pairs(layout)),
       places_(device, static_cast<std::size_t>(layout.channels())),
       scratch_(device, static_cast<std::size_t>(layout.channels()) * layout.slot_bytes()[kSimple]),
+      claim_(device, 1),
       communicator_(device, 1) {
   gpu::fill_async(steps_.data(), 0, steps_.size_bytes(), stream);
+  gpu::fill_async(claim_.data(), 0, claim_.size_bytes(), stream);
   gpu::synchronize(stream);
 }
 
@@ -81,6 +83,7 @@ void DeviceState::publish(int rank, const std::vector<std::vector<int>>& rings, 
   for (std::size_t p = 0; p < kMaxProtocols; ++p)
     communicator.slot_bytes[p] = static_cast<std::uint32_t>(layout_.slot_bytes()[p]);
   communicator.abort = &control.abort;
+  communicator.claim = claim_.data();
   communicator.fault = &control.fault;
   communicator.timeout_ns = timeout_ns;
   communicator_.upload(std::span<const DeviceCommunicator>(&communicator, 1), stream);

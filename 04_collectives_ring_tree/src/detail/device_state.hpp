@@ -48,6 +48,7 @@ class DeviceState {
   gpu::Buffer<int> rings_;            // [channels][size]
   gpu::Buffer<int> places_;           // [channels]
   gpu::Buffer<std::byte> scratch_;    // [channels][slot bytes of Simple]
+  gpu::Buffer<std::uint32_t> claim_;
   gpu::Buffer<DeviceCommunicator> communicator_;
 };
 

@@ -45,7 +45,8 @@ constexpr Lack kOthers[] = {Lack::kSecondGpu, Lack::kEmulator, Lack::kPlainBuild
 TEST(Skip, IsASkipWithItsReason) {
   const Required required("0");
   EXPECT_TRUE(result_of(Lack::kGpu).skipped());
-  EXPECT_STREQ(result_of(Lack::kGpu).message(), "it has none");
+  // Newer versions of GoogleTest end the message with a line break.
+  EXPECT_EQ(std::string(result_of(Lack::kGpu).message()).substr(0, 11), "it has none");
   for (const Lack lack : kOthers) EXPECT_TRUE(result_of(lack).skipped());
 }
 

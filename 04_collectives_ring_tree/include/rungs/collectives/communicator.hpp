@@ -50,8 +50,9 @@ struct AsyncError {
 /// with what is supported; after a failure every call throws that failure.
 /// @note deterministic: the same bits in every run, and after all_reduce on every rank
 /// @note one thread at a time; abort(), async_error() from any
-/// @note ranks that share a GPU: until all ranks have enqueued a collective, nothing that may wait for the
-///       device inside CUDA (allocation, a copy to pageable memory, the first record of a timed event)
+/// @note ranks that share a GPU: until all ranks have enqueued a collective, nothing that may wait
+///       for the device inside CUDA (allocation, a copy to pageable memory, the first record of a
+///       timed event)
 class Communicator {
  public:
   /// Collective: maps every peer's memory. @throws Error kInvalidArgument if ranks disagree (naming

@@ -59,7 +59,10 @@ struct DeviceCommunicator {
   std::byte* scratch;  ///< [channels][slot_bytes[kSimple]]: partial results of the root
   std::uint32_t slot_bytes[kMaxProtocols];
   std::uint32_t* abort;  ///< host-mapped; non-zero (an AbortCause) ends every wait
-  gpu::Fault* fault;     ///< host-mapped; the first wait that gives up writes it
+  std::uint32_t*
+      claim;          ///< device; the first wait that gives up takes it: host memory has no atomics
+                      ///< that a GPU and a CPU share over PCIe
+  gpu::Fault* fault;  ///< host-mapped; who took the claim writes it
   std::uint64_t timeout_ns;
 };
 

@@ -4,7 +4,8 @@
 ///
 ///     flag           writer                    reader            resets
 ///     abort          host; a wait that gave up every wait        nobody: the communicator is over
-///     fault->set     first wait that gives up  host              nobody
+///     claim          first wait that gives up  every wait        nobody
+///     fault->set     who took the claim        host              nobody
 
 #include <rungs/collectives/kernel_args.hpp>
 #include <rungs/gpu/kernel.hpp>
@@ -46,7 +47,7 @@ class Wait {
       if (end_ns_ == 0) end_ns_ = now + c.timeout_ns;
       if (now < end_ns_) return false;
     }
-    if (ptx::atomic_cas_sys(&c.fault->set, 0u, 1u) == 0u) {
+    if (ptx::atomic_cas_gpu(c.claim, 0u, 1u) == 0u) {
       c.fault->kernel = operation_;
       c.fault->rank = c.rank;
       c.fault->peer = peer;

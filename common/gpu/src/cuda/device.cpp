@@ -22,13 +22,9 @@ std::array<std::atomic<std::uint64_t>, kMaxDevices> launches{};
 // Loading a kernel at its first launch synchronises the device: a deadlock while a kernel of
 // another rank on the same GPU waits for that launch. So everything is loaded at the start, unless
 // the user says otherwise.
-// Kernels of ranks that share a GPU wait for each other. Loading a module while one of them spins
-// would wait for it; and two streams that fall into one of the few hardware queues (8 by default)
-// would run one after the other.
-void prepare_for_waiting_kernels() {
+void load_eagerly() {
   static const int once =
-      setenv("CUDA_MODULE_LOADING", "EAGER", 0) |      // NOLINT(concurrency-mt-unsafe)
-      setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // NOLINT(concurrency-mt-unsafe)
+      setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // NOLINT(concurrency-mt-unsafe)
   (void)once;
 }
 
@@ -83,7 +79,7 @@ const DeviceInfo& known(int ordinal) {
 }  // namespace
 
 int Device::count() {
-  prepare_for_waiting_kernels();
+  load_eagerly();
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   (void)cudaGetLastError();
