@@ -65,8 +65,8 @@ std::unique_ptr<ladder::Prepared> prepare_graph(const StepArgs& args,
 // Words in random order: no file is needed to check a step.
 Corpus made_up_text(std::uint64_t seed) {
   static constexpr const char* kWords[] = {"truth ", "universally ", "acknowledged ", "single ",
-                                       "man ",   "in ",          "want ",         "of ",
-                                       "a ",     "wife.\n"};
+                                           "man ",   "in ",          "want ",         "of ",
+                                           "a ",     "wife.\n"};
   testing::Random random(seed);
   std::string text;
   while (text.size() < 20000) text += kWords[random.below(10)];
