@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace rungs::topology {
@@ -18,8 +20,11 @@ namespace fs = std::filesystem;
 
 class FakeSysfs {
  public:
-  FakeSysfs() : root_(fs::path(::testing::TempDir()) / "rungs_sysfs") {
-    fs::remove_all(root_);
+  FakeSysfs() {
+    std::string name =
+        ::testing::TempDir() + "/rungs_sysfs_XXXXXX";  // other tests run beside this one
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp: " + name);
+    root_ = name;
     fs::create_directories(root_ / "bus/pci/devices");
   }
   ~FakeSysfs() { fs::remove_all(root_); }

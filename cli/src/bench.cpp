@@ -104,11 +104,16 @@ std::string number(double value, const char* format) {
 /// @param mixed some did, others on the host
 void show_lines(const bench::Report& result, bool emulated, bool mixed) {
   std::vector<std::string> headings{
-      "operation",    "case",
-      "rung or peer", "checked",
-      "error/bound",  emulated ? "emulation time" : mixed ? "time or emulation time" : "time",
+      "operation",     "case",
+      "rung or peer",  "checked",
+      "error / bound", emulated ? "emulation time" : mixed ? "time or emulation time" : "time",
       "spread"};
-  if (!emulated) headings.insert(headings.end(), {"gain over naive", "peer time / ours"});
+  std::set<std::string> peers;
+  for (const bench::Line& line : result.lines) {
+    if (!line.peer.empty()) peers.insert(line.peer);
+  }
+  const std::string one_peer = peers.size() == 1 ? *peers.begin() : "peer";
+  if (!emulated) headings.insert(headings.end(), {"gain over naive", one_peer + " time / ours"});
   Table table(headings);
   for (const bench::Line& line : result.lines) {
     const bool timed = std::isfinite(line.seconds);
@@ -124,8 +129,9 @@ void show_lines(const bench::Report& result, bool emulated, bool mixed) {
     if (!emulated) {
       cells.push_back(number(line.gain_over_naive, "{:.1f}x"));
       const std::string ratio = number(line.ratio, "{:.2f}");
-      cells.push_back(line.peer.empty() || ratio == "-" ? "-"
-                                                        : fmt::format("{} ({})", ratio, line.peer));
+      cells.push_back(line.peer.empty() || ratio == "-" || peers.size() == 1
+                          ? ratio
+                          : fmt::format("{} ({})", ratio, line.peer));
     }
     table.add_row(std::move(cells));
   }

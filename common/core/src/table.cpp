@@ -27,11 +27,13 @@ bool is_number(std::string_view cell) {
   return std::none_of(cell.begin(), cell.end(), is_digit);
 }
 
+// Where a line may end: at spaces, and behind an underscore: selective_|signalling.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.push_back(text.substr(0, end));
+    const std::size_t end = std::min(text.find_first_of(" _"), text.size());
+    const bool underscore = end < text.size() && text[end] == '_';
+    if (end > 0 || underscore) words.push_back(text.substr(0, end + (underscore ? 1 : 0)));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return words;
@@ -48,13 +50,16 @@ std::size_t longest_word(std::string_view text) {
 std::vector<std::string> broken(const std::string& cell, std::size_t width) {
   if (display_width(cell) <= width) return {cell};
   std::vector<std::string> lines;
+  const char* end = nullptr;  // of the word before
   for (const std::string_view word : words_of(cell)) {
-    if (lines.empty() || display_width(lines.back()) + 1 + display_width(word) > width) {
+    const std::string_view space = word.data() == end ? "" : " ";
+    if (lines.empty() || display_width(lines.back()) + space.size() + display_width(word) > width) {
       lines.emplace_back(word);
     } else {
-      lines.back() += ' ';
+      lines.back() += space;
       lines.back() += word;
     }
+    end = word.data() + word.size();
   }
   return lines;
 }
