@@ -42,44 +42,54 @@ RUNGS_DEVICE float gelu_slope(float x) {
   return s + x * 2.0f * s * (1.0f - s) * du;
 }
 
-// What all kernels over [experts, capacity] rows do: `fill(item, row of out)` for each row in use,
-// zeros for each row of padding. One thread a row.
-template <class Fill>
-RUNGS_DEVICE void for_each_row(const Routing& r, bf16* out, int width, const Fill& fill) {
+// Kernels over [experts, capacity] rows: item → (expert, row).
+RUNGS_KERNEL(kRowThreads) gather_kernel(ExpertsArgs a) {
+  const Routing& r = a.routing;
   for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
     const int e = item / r.capacity;
     const int row = item % r.capacity;
     if (row >= padded_rows(r, e)) continue;
-    bf16* to = out + static_cast<std::int64_t>(item) * width;
-    if (row < r.count[e]) {
-      fill(item, to);
-    } else {
-      for (int c = 0; c < width; ++c) to[c] = bf16{0};
+    bf16* to = a.rows + static_cast<std::int64_t>(item) * a.width;
+    if (row >= r.count[e]) {
+      for (int c = 0; c < a.width; ++c) to[c] = bf16{0};
+      continue;
     }
+    const bf16* from = a.x + static_cast<std::int64_t>(r.assignment[item] / r.top_k) * a.width;
+    for (int c = 0; c < a.width; ++c) to[c] = from[c];
   }
 }
 
-RUNGS_KERNEL(kRowThreads) gather_kernel(ExpertsArgs a) {
-  const Routing& r = a.routing;
-  for_each_row(r, a.rows, a.width, [&](int item, bf16* to) {
-    const bf16* from = a.x + static_cast<std::int64_t>(r.assignment[item] / r.top_k) * a.width;
-    for (int c = 0; c < a.width; ++c) to[c] = from[c];
-  });
-}
-
 RUNGS_KERNEL(kRowThreads) gelu_kernel(ExpertsArgs a) {
-  for_each_row(a.routing, a.after_gelu, a.hidden, [&](int item, bf16* y) {
+  const Routing& r = a.routing;
+  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
+    const int e = item / r.capacity;
+    const int row = item % r.capacity;
+    if (row >= padded_rows(r, e)) continue;
     const bf16* x = a.before_gelu + static_cast<std::int64_t>(item) * a.hidden;
+    bf16* y = a.after_gelu + static_cast<std::int64_t>(item) * a.hidden;
+    if (row >= r.count[e]) {
+      for (int c = 0; c < a.hidden; ++c) y[c] = bf16{0};
+      continue;
+    }
     for (int c = 0; c < a.hidden; ++c) y[c] = to_bf16(gelu(to_float(x[c])));
-  });
+  }
 }
 
 // In place: d_hidden holds the gradient after the GELU and gets the one before it.
 RUNGS_KERNEL(kRowThreads) gelu_vjp_kernel(ExpertsArgs a) {
-  for_each_row(a.routing, a.d_hidden, a.hidden, [&](int item, bf16* d) {
+  const Routing& r = a.routing;
+  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
+    const int e = item / r.capacity;
+    const int row = item % r.capacity;
+    if (row >= padded_rows(r, e)) continue;
     const bf16* x = a.before_gelu + static_cast<std::int64_t>(item) * a.hidden;
+    bf16* d = a.d_hidden + static_cast<std::int64_t>(item) * a.hidden;
+    if (row >= r.count[e]) {
+      for (int c = 0; c < a.hidden; ++c) d[c] = bf16{0};
+      continue;
+    }
     for (int c = 0; c < a.hidden; ++c) d[c] = to_bf16(to_float(d[c]) * gelu_slope(to_float(x[c])));
-  });
+  }
 }
 
 RUNGS_KERNEL(kRowThreads) combine_kernel(ExpertsArgs a) {
@@ -100,7 +110,15 @@ RUNGS_KERNEL(kRowThreads) combine_kernel(ExpertsArgs a) {
 // output·d_residual.
 RUNGS_KERNEL(kRowThreads) combine_vjp_kernel(ExpertsArgs a) {
   const Routing& r = a.routing;
-  for_each_row(r, a.d_outputs, a.width, [&](int item, bf16* d_output) {
+  for (int item = first_index(); item < r.experts * r.capacity; item += index_step()) {
+    const int e = item / r.capacity;
+    const int row = item % r.capacity;
+    if (row >= padded_rows(r, e)) continue;
+    bf16* d_output = a.d_outputs + static_cast<std::int64_t>(item) * a.width;
+    if (row >= r.count[e]) {
+      for (int c = 0; c < a.width; ++c) d_output[c] = bf16{0};
+      continue;
+    }
     const int i = r.assignment[item];
     const float gate = r.gate[i];
     const float* d = a.d_residual + static_cast<std::int64_t>(i / r.top_k) * a.width;
@@ -112,7 +130,7 @@ RUNGS_KERNEL(kRowThreads) combine_vjp_kernel(ExpertsArgs a) {
         d_output[c + l] = to_bf16(gate * d[c + l]);
       }
     a.d_gate[item] = dot.total();
-  });
+  }
 }
 
 // A linear layer of every expert: each pointer is that of expert 0, the others follow.
