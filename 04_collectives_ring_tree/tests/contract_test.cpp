@@ -100,7 +100,8 @@ TEST_F(Contract, MoversTakeEveryDtype) {
                          gpu::copy_async(rank.send.data(), mine.data(), 16, rank.stream);
                          rank.communicator.all_gather(rank.send.data(), rank.recv.data(), 2,
                                                       DType::kF64, rank.stream);
-                         // Only then: a copy to pageable memory may hold CUDA's lock while it waits.
+                         // Only then: a copy to pageable memory may hold CUDA's lock while it
+                         // waits.
                          rank.communicator.synchronize(rank.stream);
                          std::vector<double> all(4);
                          gpu::copy_async(all.data(), rank.recv.data(), 32, rank.stream);

@@ -1,5 +1,5 @@
-/// A line counts only when both of its flags are this step's: flags that come round again, lines that
-/// have arrived by half.
+/// A line counts only when both of its flags are this step's: flags that come round again, lines
+/// that have arrived by half.
 
 #include "one_way.hpp"
 
@@ -39,8 +39,8 @@ void PrintTo(const Wrap& wrap, std::ostream* out) { *out << wrap.name; }
 
 class FlagWrap : public ::testing::TestWithParam<Wrap> {};
 
-// A long message leaves its flags in lines that short ones do not touch. 2^32 steps later they would
-// be this step's again.
+// A long message leaves its flags in lines that short ones do not touch. 2^32 steps later they
+// would be this step's again.
 TEST_P(FlagWrap, NoLineOutlivesIt) {
   RUNGS_NEEDS_DEVICE();
   const auto& [name, at, count] = GetParam();

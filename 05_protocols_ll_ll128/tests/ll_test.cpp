@@ -1,5 +1,5 @@
-/// LL under stage 04's algorithms: the oracle of that stage over collectives, ranks, counts, dtypes and
-/// operators; beside Simple on the same links; when flags come again; when a rank is missing.
+/// LL under stage 04's algorithms: the oracle of that stage over collectives, ranks, counts, dtypes
+/// and operators; beside Simple on the same links; when flags come again; when a rank is missing.
 
 #include "../../04_collectives_ring_tree/tests/case.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 /// @file one_way.hpp
-/// One LL link between two hand-made ranks on one device. A communicator starts a link at step 0 and
-/// only ever goes on; here a test sets steps and lines as it likes.
+/// One LL link between two hand-made ranks on one device. A communicator starts a link at step 0
+/// and only ever goes on; here a test sets steps and lines as it likes.
 
 #include <rungs/collectives/kernel_args.hpp>
 #include <rungs/gpu/buffer.hpp>

@@ -4,7 +4,8 @@
 //   HCA              │ fetch, send, ACK, CQE │             │ fetch ...
 //
 // Easy to reason about: when a write is posted, everything before it has arrived. Every message
-// pays a doorbell, a completion and the whole round trip: messages · (t_round_trip + n / bandwidth).
+// pays a doorbell, a completion and the whole round trip: messages · (t_round_trip + n /
+// bandwidth).
 
 #include "detail/transfer.hpp"
 

@@ -1,6 +1,6 @@
 // Lists of sends, and selective signalling on top: as for writes (write_lists.cpp), with a second
-// window. A send needs a receive request at the peer and a slot of the own send queue. They come back
-// at different events, so two counters are kept:
+// window. A send needs a receive request at the peer and a slot of the own send queue. They come
+// back at different events, so two counters are kept:
 //
 //   window            taken by     given back by
 //   receive requests  each send    the receiver posting more (here the same thread; between hosts a

@@ -1,6 +1,6 @@
 #pragma once
-// The Unix socket beside a ring: how a device is found by its Gid, how a ring is handed over, and the
-// bytes that wake who sleeps.
+// The Unix socket beside a ring: how a device is found by its Gid, how a ring is handed over, and
+// the bytes that wake who sleeps.
 
 #include "file_descriptor.hpp"
 #include "wire.hpp"
@@ -9,8 +9,8 @@
 
 namespace rungs::verbs::soft {
 
-// A non-blocking socket at which a device of this Gid is found, in the abstract name space: no file,
-// and gone with its owner. Empty: errno says why.
+// A non-blocking socket at which a device of this Gid is found, in the abstract name space: no
+// file, and gone with its owner. Empty: errno says why.
 FileDescriptor listen_as(const Gid& gid, int backlog);
 // A connection to the device of this Gid. Empty: errno says why (ECONNREFUSED: no such device).
 FileDescriptor connect_to(const Gid& gid);

@@ -1,7 +1,8 @@
 #pragma once
-// The driver's half of the queues: builds WQEs, keeps account of slots, rings doorbells, reads CQEs.
-// What it shares with the device is only memory in mlx5.hpp's layouts (and Doorbells' wake-up, which
-// hardware does not need). The scheme is that of rdma-core's mlx5 provider.
+// The driver's half of the queues: builds WQEs, keeps account of slots, rings doorbells, reads
+// CQEs.
+// What it shares with the device is only memory in mlx5.hpp's layouts (and Doorbells' wake-up,
+// which hardware does not need). The scheme is that of rdma-core's mlx5 provider.
 
 #include <rungs/verbs/mlx5.hpp>
 #include <rungs/verbs/types.hpp>

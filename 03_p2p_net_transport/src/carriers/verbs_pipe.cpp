@@ -24,8 +24,8 @@ verbs::QueuePair make_pair(Hca& hca, verbs::CompletionQueue& send, verbs::Comple
   options.recv_depth = kReceives;
   options.max_segments = 1;
   options.max_inline_bytes = sizeof(ClearToSend);
-  // A dead peer is the group's news. The retry timer is for lost packets, and must outlast an engine
-  // that waits for a core.
+  // A dead peer is the group's news. The retry timer is for lost packets, and must outlast an
+  // engine that waits for a core.
   options.ack_timeout_seconds = hca.device().info().wire == "shared memory" ? 1.0 : 0.25;
   return hca.domain().create_rc(options);
 }
@@ -128,8 +128,8 @@ void VerbsPipe::write(const verbs::Segment* data, std::uint64_t to, std::uint32_
   ++unacknowledged_;
 }
 
-// The HCA must not touch the caller's memory any more: the pair goes to the error state, and a flushed
-// receive request tells that it is there.
+// The HCA must not touch the caller's memory any more: the pair goes to the error state, and a
+// flushed receive request tells that it is there.
 void VerbsPipe::stop() noexcept {
   if (std::exchange(stopped_, true)) return;
   pair_.fail();
@@ -149,7 +149,8 @@ void VerbsPipe::stop() noexcept {
   }
 }
 
-// A write without bytes whose immediate says so. The peer's acknowledgement is worth a short wait: it
+// A write without bytes whose immediate says so. The peer's acknowledgement is worth a short wait:
+// it
 // tells that everything before it has arrived. A peer that closed first does not answer any more.
 void VerbsPipe::close() noexcept {
   if (stopped_ || broken_) return;

@@ -8,8 +8,8 @@
 ///       heads[i % kEntries] <──── RDMA write + imm: Piece ───  "piece i is there", signalled
 ///
 /// The writes of a queue pair land in order: who sees the header sees the bytes. R offers at most
-/// kSlots windows that no piece has filled, so an entry is never overwritten before it was read. The
-/// immediate only tells that something came, or kClosed.
+/// kSlots windows that no piece has filled, so an entry is never overwritten before it was read.
+/// The immediate only tells that something came, or kClosed.
 
 #include "carriers/verbs_hca.hpp"
 

@@ -78,8 +78,8 @@ class Outlet {
   virtual bool put(const Piece& piece, const Source& source) = 0;
   /// Tells the fate of the oldest piece not yet told.
   virtual bool settled(Settlement& out) = 0;
-  /// Returns when nobody reads the message's memory any more. Its pieces are settled as before; what
-  /// was not yet on its way need not go.
+  /// Returns when nobody reads the message's memory any more. Its pieces are settled as before;
+  /// what was not yet on its way need not go.
   virtual void cancel(std::uint64_t message) = 0;
   /// Returns when nobody reads the memory of any piece any more. The pipe is not used afterwards.
   virtual void stop() noexcept = 0;

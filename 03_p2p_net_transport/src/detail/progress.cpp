@@ -47,8 +47,8 @@ void ProgressThread::wake() {
 }
 
 // Goes to sleep only if nobody called wake() since `seen` was read, which was before the last look
-// at the links: a message submitted in between is not overslept. Before that it stays up for as long
-// as a short answer takes: being woken costs tens of microseconds.
+// at the links: a message submitted in between is not overslept. Before that it stays up for as
+// long as a short answer takes: being woken costs tens of microseconds.
 void ProgressThread::sleep_until_woken(std::uint64_t seen) {
   constexpr int kYields = 64;
   for (int i = 0; i < kYields; ++i) {

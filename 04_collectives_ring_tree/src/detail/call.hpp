@@ -21,7 +21,8 @@ struct Call {
 /// Bytes of the larger buffer of the call.
 std::size_t total_bytes(const Call& call, int size);
 
-/// @throws Error kInvalidArgument naming collective, argument, value and rule; kUnsupported, with what
+/// @throws Error kInvalidArgument naming collective, argument, value and rule; kUnsupported, with
+/// what
 ///         the table supports, for a dtype or operator that it has no kernel for
 void check_call(const Call& call, int rank, int size, KernelTable table);
 

@@ -1,8 +1,9 @@
 // Collectives through a root over the Simple protocol: the naive rung.
 //
-// Layout: the data is cut into channels (one block each) and slots; a slot goes to the root, is worked
-// on there, and comes back before the next one leaves. Cost: the root's links carry (n - 1) S bytes in
-// and as many out for all-reduce. The algorithm stands in root_device.hpp.
+// Layout: the data is cut into channels (one block each) and slots; a slot goes to the root, is
+// worked
+// on there, and comes back before the next one leaves. Cost: the root's links carry (n - 1) S bytes
+// in and as many out for all-reduce. The algorithm stands in root_device.hpp.
 
 #include <rungs/collectives/protocol_simple_device.hpp>
 #include <rungs/collectives/root_device.hpp>

@@ -2,11 +2,12 @@
 //
 // New against the root: every rank's links carry the same 2(n - 1)/n of the data at once, where the
 // root's carried n - 1 times all of it, one peer after the other.
-// Layout: the data is cut into channels (one block each), rounds of n chunks, chunks of at most four
-// slots. Cost: 2(n - 1) steps and 2 S (n - 1)/n bytes a rank for all-reduce, half of it for its halves.
-// The algorithm stands in ring_device.hpp, the waiting in protocol_simple_device.hpp.
-// Blocks of one grid do not wait for each other, only for the same channel of the neighbours' grids.
-// So no cooperative launch: two of those may not share a GPU, and two ranks must.
+// Layout: the data is cut into channels (one block each), rounds of n chunks, chunks of at most
+// four
+// slots. Cost: 2(n - 1) steps and 2 S (n - 1)/n bytes a rank for all-reduce, half of it for its
+// halves. The algorithm stands in ring_device.hpp, the waiting in protocol_simple_device.hpp.
+// Blocks of one grid do not wait for each other, only for the same channel of the neighbours'
+// grids. So no cooperative launch: two of those may not share a GPU, and two ranks must.
 
 #include <rungs/collectives/protocol_simple_device.hpp>
 #include <rungs/collectives/ring_device.hpp>

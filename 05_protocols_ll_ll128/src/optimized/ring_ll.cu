@@ -1,10 +1,10 @@
 // Collectives around a ring over the LL protocol.
 //
 // New against ring over Simple: the same ring template, another protocol. No fence and no counter
-// between two neighbours, and a step forwards each line as it comes instead of each slot: a hop costs
-// one store's way, not store + barrier + release + acquire + barrier.
-// Layout: 16-byte lines, 8 bytes of data each (ll_device.hpp). Cost: 2(n - 1) steps as before, twice
-// the bytes on the wire.
+// between two neighbours, and a step forwards each line as it comes instead of each slot: a hop
+// costs one store's way, not store + barrier + release + acquire + barrier.
+// Layout: 16-byte lines, 8 bytes of data each (ll_device.hpp). Cost: 2(n - 1) steps as before,
+// twice the bytes on the wire.
 
 #include <rungs/collectives/ring_device.hpp>
 #include <rungs/protocols/ll_device.hpp>

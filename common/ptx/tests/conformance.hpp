@@ -39,8 +39,8 @@ void launch_stores(StreamHandle stream, std::uint32_t* u32 /* [4] */, std::int32
 /// scope, 3 at sys scope.
 void launch_message(StreamHandle stream, std::uint32_t* data, std::uint32_t* flag,
                     std::uint32_t* out, unsigned count, int how);
-/// Block 0 sends `rounds` 16-byte lines a thread, data and flag in each half, to block 1, which adds 1
-/// to `out` for every half whose flag came without its data.
+/// Block 0 sends `rounds` 16-byte lines a thread, data and flag in each half, to block 1, which
+/// adds 1 to `out` for every half whose flag came without its data.
 void launch_lines(StreamHandle stream, U32x4* lines /* [64] */, std::uint32_t* echo /* [64] */,
                   std::uint32_t* out /* [1] */, std::uint32_t rounds);
 struct AtomicCells {

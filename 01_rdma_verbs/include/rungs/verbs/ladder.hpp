@@ -57,8 +57,8 @@ std::unique_ptr<ladder::Prepared> prepare_send_lists(const SendArgs&, const ladd
 std::unique_ptr<ladder::Prepared> prepare_send_selective(const SendArgs&, const ladder::Machine&);
 }  // namespace detail
 
-/// The ladders, naive first. Running a Prepared throws kVerbs when a request fails and kTimeout when
-/// no completion comes; the queue pairs are of no use then.
+/// The ladders, naive first. Running a Prepared throws kVerbs when a request fails and kTimeout
+/// when no completion comes; the queue pairs are of no use then.
 inline constexpr std::array<ladder::Rung<WriteArgs>, 3> kWriteLadder{{
     {"signalled", "post one write, wait for its completion, post the next",
      &detail::supports_writes, &detail::prepare_write_signalled},

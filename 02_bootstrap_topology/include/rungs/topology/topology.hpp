@@ -89,7 +89,7 @@ struct System {
 double channel_limit(int compute_capability) noexcept;
 
 /// Reads a description in NCCL's schema: what NCCL_TOPO_DUMP_FILE writes, or what a cloud ships for
-/// NCCL_TOPO_FILE. The latter has no <gpu> elements: then every display device is a GPU, and ranks
+/// NCCL_TOPO_FILE. The latter has no `gpu` elements: then every display device is a GPU, and ranks
 /// are dealt out by bus id. Attributes this library does not know are skipped.
 /// @param name of the description in messages
 /// @throws Error kInvalidArgument "<name>:<line>:<column>: reason" for broken XML, an unknown

@@ -28,8 +28,8 @@ struct CommunicatorOptions {
   /// Of every wait inside a kernel; × RUNGS_TIMEOUT_SCALE. The emulator ends kernels that only wait
   /// after RUNGS_EMULATOR_WATCHDOG_S (45 s), with a report of its own: stay below.
   double timeout_seconds = 30;
-  /// Of Simple, a multiple of 16; 0: the table's. A rank holds kSlots of them (and the table's other
-  /// protocols') for every peer and channel.
+  /// Of Simple, a multiple of 16; 0: the table's. A rank holds kSlots of them (and the table's
+  /// other protocols') for every peer and channel.
   std::size_t slot_bytes = 0;
 };
 
@@ -43,8 +43,8 @@ struct AsyncError {
 /// One rank's end. Collectives are enqueued on a stream by every rank in the same order; they may
 /// be captured into a graph (all ranks capture and replay alike). All memory is allocated and every
 /// kernel loaded by the constructor: afterwards ranks may share a GPU, each on streams of its own.
-/// Buffers: device memory of this communicator's device, aligned to the element. In place: all_reduce
-/// and broadcast send == recv; all_gather send == recv + rank * count; reduce_scatter
+/// Buffers: device memory of this communicator's device, aligned to the element. In place:
+/// all_reduce and broadcast send == recv; all_gather send == recv + rank * count; reduce_scatter
 /// recv == send + rank * count; all_to_all never. Any other overlap is refused.
 /// A call that breaks the contract throws kInvalidArgument, one that no kernel serves kUnsupported
 /// with what is supported; after a failure every call throws that failure.
@@ -97,7 +97,8 @@ class Communicator {
   [[nodiscard]] std::vector<std::uint64_t> slots_sent() const;
 
   /// Waits for the stream. @throws Error kPeerLost or kTimeout naming peer, collective, step,
-  ///         expected and seen; after that only destruction is allowed. What other streams and calls
+  ///         expected and seen; after that only destruction is allowed. What other streams and
+  ///         calls
   ///         of synchronize() of this library throw is unchanged: they do not know of collectives
   void synchronize(gpu::StreamHandle stream, const Deadline& deadline = Deadline::standard());
   /// The first failure, without waiting.

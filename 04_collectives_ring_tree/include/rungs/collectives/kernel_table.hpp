@@ -70,7 +70,8 @@ class Tuner {
                                       int max_channels) const = 0;
 };
 
-/// Always this algorithm and protocol: what tests and benches force. "" takes the first legal entry.
+/// Always this algorithm and protocol: what tests and benches force. "" takes the first legal
+/// entry.
 /// @param channels 0: channels_for() the size
 std::shared_ptr<const Tuner> fixed_tuner(std::string algorithm,
                                          ProtocolId protocol = ProtocolId::kSimple,

@@ -6,11 +6,12 @@
 ///     line, 16 bytes   | data 0..3 | flag | data 4..7 | flag |      flag = step + 1, 32 bits
 ///
 /// It needs one thing of the hardware: an aligned store of 8 bytes arrives whole, so a flag never
-/// comes without the data beside it. That holds on every path (NVLink, PCIe, host memory). The price
-/// is half of the bandwidth.
+/// comes without the data beside it. That holds on every path (NVLink, PCIe, host memory). The
+/// price is half of the bandwidth.
 ///
 ///     flag            writer                        reader                            resets
-///     a line's flags  sender's thread of the line   receiver's thread of the line     overwritten; see wipe()
+///     a line's flags  sender's thread of the line   receiver's thread of the line     overwritten;
+///     see wipe()
 ///     head            receiver's thread 0, release  sender's thread 0, acquire        nobody
 ///     go (shared)     thread 0, before barrier 1    all threads, after barrier 1      overwritten
 ///     failed (shared) a thread that gave up         all threads, after barrier 2      nobody

@@ -78,7 +78,8 @@ class Buffer {
   }
 
   /// Copies all of `from` to the front of the buffer, by way of a host copy, and waits.
-  /// @throws Error kTimeout when the deadline passes first; the copy follows when the stream gets to
+  /// @throws Error kTimeout when the deadline passes first; the copy follows when the stream gets
+  /// to
   ///         it, and reads nothing of the caller's
   void upload(std::span<const T> from, StreamHandle stream = nullptr,
               const Deadline& deadline = Deadline::standard());

@@ -29,7 +29,8 @@ class Prepared {
  public:
   virtual ~Prepared() = default;
   /// Enqueues the operation. Host stages ignore the stream. Capturable for GPU operations of one
-  /// rank; an operation of several ranks runs all of them (RankTeam) and returns when they are done.
+  /// rank; an operation of several ranks runs all of them (RankTeam) and returns when they are
+  /// done.
   virtual void operator()(gpu::StreamHandle stream) = 0;
   /// Operations of several ranks measure themselves, since no one stream sees all of the work:
   /// seconds a run, the slowest rank's. Nothing: the harness times operator().

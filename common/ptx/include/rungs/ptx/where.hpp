@@ -6,8 +6,8 @@
 /// A wrapper is one instruction with two bodies: inline PTX in a CUDA build, a call of the
 /// emulator's model otherwise. The emulated one has a hidden last parameter, the place of the call,
 /// so that a report can name the line of kernel source. `RUNGS_WHERE` stands for it in an empty
-/// parameter list, `RUNGS_AND_WHERE` after others; `RUNGS_PASS_WHERE` hands it on after the arguments
-/// of a call.
+/// parameter list, `RUNGS_AND_WHERE` after others; `RUNGS_PASS_WHERE` hands it on after the
+/// arguments of a call.
 ///
 /// Sections are those of the PTX ISA 9.0. "Aligned" means that all threads of the warp execute the
 /// same instruction together: after code that only some lanes ran, put syncwarp() first.
