@@ -16,6 +16,7 @@ if [[ ${1:-} == -- ]]; then shift; fi
 command -v debootstrap >/dev/null || { echo 'clean_root.sh: install debootstrap'; exit 1; }
 if [[ -z $folder ]]; then
   folder=$(mktemp -d)
+  chmod 755 "$folder"  # as / is: tests play other users
   keep=0
 fi
 

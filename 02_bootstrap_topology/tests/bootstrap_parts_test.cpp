@@ -131,14 +131,14 @@ TEST(BootstrapRanks, AreWrittenShort) {
 }
 
 struct Ends {
-  Fd client;
-  Fd server;
+  Descriptor client;
+  Descriptor server;
   Ends() {
     std::array<int, 2> fds{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) != 0)
       throw std::runtime_error("socketpair");
-    client = Fd(fds[0]);
-    server = Fd(fds[1]);
+    client = Descriptor(fds[0]);
+    server = Descriptor(fds[1]);
   }
 };
 
@@ -194,7 +194,7 @@ TEST(BootstrapHandshake, ARecordingIsWorthless) {
   std::vector<std::byte> recorded;
   Progress at_client = Progress::kWantRead;
   Progress at_server = Progress::kWantRead;
-  const auto relay = [&](const Fd& from, const Fd& to, bool record) {
+  const auto relay = [&](const Descriptor& from, const Descriptor& to, bool record) {
     std::array<std::byte, 256> buffer{};
     const Moved some = read_some(from.get(), buffer);
     const auto passed = std::span(buffer).first(some.bytes);

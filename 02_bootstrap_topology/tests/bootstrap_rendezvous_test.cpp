@@ -29,14 +29,14 @@ RootOptions at_loopback(int ranks, double timeout_seconds = 60) {
 detail::Address root_of(const Root& root) { return detail::decode(root.id()).root; }
 
 // A connection to somewhere that does nothing.
-detail::Fd connect_to(const detail::Address& address) {
-  detail::Fd fd = detail::start_connect(address);
+Descriptor connect_to(const detail::Address& address) {
+  Descriptor fd = detail::start_connect(address);
   if (detail::wait_for(fd.get(), POLLOUT, Deadline::after(5s)) != detail::Wait::kReady)
     throw std::runtime_error("no connection");
   return fd;
 }
 
-void say(const detail::Fd& fd, std::string_view text) {
+void say(const Descriptor& fd, std::string_view text) {
   (void)detail::write_some(fd.get(), std::as_bytes(std::span(text.data(), text.size())));
 }
 
@@ -152,7 +152,7 @@ TEST_F(BootstrapRendezvous, AStrangerWithAWrongSecret) {
 TEST_F(BootstrapRendezvous, NoiseKeepsNobodyFromJoining) {
   Root root(at_loopback(4));
   const detail::Address address = root_of(root);
-  std::vector<detail::Fd> open;
+  std::vector<Descriptor> open;
   for (int i = 0; i < 20; ++i) {
     open.push_back(connect_to(address));  // half open: says nothing, ever
     (void)connect_to(address);            // a port scanner
@@ -180,9 +180,9 @@ TEST_F(BootstrapRendezvous, NoiseAtTheRanks) {
     request.size = 3;
     detail::Member member(detail::join(request), rank, 3, "");
     member.meet(Deadline::standard());
-    const detail::Fd noise = connect_to(member.record(rank).address);
+    const Descriptor noise = connect_to(member.record(rank).address);
     say(noise, "\x16\x03\x01 hello hello");
-    const detail::Fd stranger = connect_to(member.record(rank).address);
+    const Descriptor stranger = connect_to(member.record(rank).address);
     detail::Handshake wrong =
         detail::Handshake::client(detail::key_of("?"), detail::Purpose::kControl, 1, rank);
     while (true) {
@@ -216,7 +216,7 @@ TEST_F(BootstrapRendezvous, NobodyListensThere) {
 TEST_F(BootstrapRendezvous, ASilentRoot) {
   detail::IdContent content;
   content.root = *detail::Address::from_text("127.0.0.1", 0);
-  const detail::Fd listener = detail::listen_on(content.root, "test");
+  const Descriptor listener = detail::listen_on(content.root, "test");
   content.root = detail::Address::of_socket(listener.get());
   GroupOptions options;
   options.timeout_seconds = 0.2;

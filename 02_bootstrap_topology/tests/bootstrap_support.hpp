@@ -4,6 +4,7 @@
 #include <rungs/bootstrap/group.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/core/log.hpp>
+#include <rungs/testing/errors.hpp>
 #include <rungs/testing/ranks.hpp>
 
 #include <gtest/gtest.h>
@@ -137,19 +138,8 @@ inline std::vector<rungs::testing::RankOutcome> run_group_processes(
   });
 }
 
-/// "Timeout: text" of what the function throws; "nothing" if it returns.
-inline std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return std::string(to_string(error.code())) + ": " + error.message();
-  }
-  return "nothing";
-}
-
-inline bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::error_of;
+using testing::has;
 
 /// In a forked rank, where EXPECT is not heard.
 inline void require(bool condition, const std::string& what) {

@@ -1,5 +1,7 @@
 /// How a broken description is refused: with file, line, column and reason.
 
+#include "topology_text.hpp"
+
 #include <rungs/core/error.hpp>
 #include <rungs/topology/topology.hpp>
 
@@ -21,18 +23,6 @@ std::string complaint(const std::string& xml) {
     return error.message();
   }
 }
-
-/// A description with `inside` as the only thing on its CPU.
-std::string on_cpu(const std::string& inside) {
-  return "<system version=\"1\">\n"
-         "  <cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"25\" "
-         "modelid=\"1\">\n" +
-         inside + "\n  </cpu>\n</system>\n";
-}
-
-const std::string kGpu0 =
-    "<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
-    "<gpu dev=\"0\" sm=\"80\" rank=\"0\"/></pci>";
 
 /// A device with the given speed, width and contents.
 std::string device(

@@ -1,5 +1,7 @@
 /// Descriptions: what is read, what is written back, and how a broken one is refused.
 
+#include "topology_text.hpp"
+
 #include "catalog_topology/machines.hpp"
 
 #include <rungs/core/error.hpp>
@@ -12,18 +14,6 @@
 
 namespace rungs::topology {
 namespace {
-
-/// A description with `inside` as the only thing on its CPU.
-std::string on_cpu(const std::string& inside) {
-  return "<system version=\"1\">\n"
-         "  <cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"25\" "
-         "modelid=\"1\">\n" +
-         inside + "\n  </cpu>\n</system>\n";
-}
-
-const std::string kGpu0 =
-    "<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
-    "<gpu dev=\"0\" sm=\"80\" rank=\"0\"/></pci>";
 
 const Link* link_between(const System& system, std::size_t from, std::size_t to) {
   for (const Link& link : system.nodes[from].links) {

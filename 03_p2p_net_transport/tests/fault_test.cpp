@@ -27,11 +27,7 @@ using Parameters = std::tuple<Kind, Schedule>;
 class Fault : public ::testing::TestWithParam<Parameters> {
  protected:
   static LinkOptions options() {
-    LinkOptions options;
-    options.kind = std::get<0>(GetParam());
-    options.schedule = std::get<1>(GetParam());
-    options.slot_bytes = kSlotBytes;
-    return options;
+    return link_options(std::get<0>(GetParam()), std::get<1>(GetParam()), kSlotBytes);
   }
   static bool blocking() { return std::get<1>(GetParam()) == Schedule::kBlocking; }
 };

@@ -33,11 +33,7 @@ using Parameters = std::tuple<Kind, Schedule, Ranks>;
 class Transfer : public ::testing::TestWithParam<Parameters> {
  protected:
   static LinkOptions options() {
-    LinkOptions options;
-    options.kind = std::get<0>(GetParam());
-    options.schedule = std::get<1>(GetParam());
-    options.slot_bytes = kSlotBytes;
-    return options;
+    return link_options(std::get<0>(GetParam()), std::get<1>(GetParam()), kSlotBytes);
   }
   static Ranks ranks() { return std::get<2>(GetParam()); }
 };

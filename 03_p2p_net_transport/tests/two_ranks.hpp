@@ -22,6 +22,14 @@ enum class Ranks { kThreads, kProcesses };
 
 inline const Kind kAllKinds[] = {Kind::kSharedMemory, Kind::kSocket, Kind::kVerbs, Kind::kGpuPeer};
 
+inline LinkOptions link_options(Kind kind, Schedule schedule, std::size_t slot_bytes) {
+  LinkOptions options;
+  options.kind = kind;
+  options.schedule = schedule;
+  options.slot_bytes = slot_bytes;
+  return options;
+}
+
 /// What a rank's body is given.
 struct Rank {
   bootstrap::Group& group;

@@ -3,6 +3,7 @@
 #include "case.hpp"
 
 #include <rungs/core/error.hpp>
+#include <rungs/testing/errors.hpp>
 
 #include <gtest/gtest.h>
 
@@ -13,14 +14,7 @@
 namespace rungs::collectives {
 namespace {
 
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-    return "nothing";
-  } catch (const Error& error) {
-    return concat(to_string(error.code()), ": ", error.message());
-  }
-}
+using testing::error_of;
 
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;

@@ -4,6 +4,7 @@
 #include "case.hpp"
 
 #include <rungs/core/error.hpp>
+#include <rungs/testing/errors.hpp>
 
 #include <gtest/gtest.h>
 
@@ -21,19 +22,7 @@
 namespace rungs::collectives {
 namespace {
 
-// The error that `call` throws, with its code in front; "nothing" if it throws none.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-    return "nothing";
-  } catch (const Error& error) {
-    return concat(to_string(error.code()), ": ", error.message());
-  }
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::error_of;
 
 Case some_case() {
   Case c;
@@ -69,35 +58,36 @@ TEST_P(Absent, RankIsNamedWhenItNeverCalls) {
   options.timeout_seconds = 1;
   Texts texts;
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(in_threads(3, options,
-                       [&](Rank& rank) {
-                         run_case(rank, some_case());
-                         if (rank.group.rank() == 1) {
-                           while (!rank.communicator.async_error())
-                             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                           return;
-                         }
-                         const Case c = some_case();
-                         const Operands operands = prepare(rank, c);
-                         const int other = 2 - rank.group.rank();  // begin together
-                         tell(rank, other);
-                         hear(rank, other);
-                         const std::string text = error_of([&] {
-                           enqueue(rank, c, operands);
-                           rank.communicator.synchronize(rank.stream);
-                         });
-                         texts.add(rank.group.rank(), text);
-                         if (!contains(text, "all_reduce (collective 2 of this communicator)") ||
-                             !contains(text, "expected") || !contains(text, "seen"))
-                           rank.note(text);
-                         // Afterwards every call says the same.
-                         const std::string again = error_of([&] { enqueue(rank, c, operands); });
-                         if (again != text) rank.note(again);
-                       }),
-            "");
-  EXPECT_TRUE(contains(texts.all(), "got: Timeout: ")) << texts.all();
-  EXPECT_TRUE(contains(texts.all(), "waited on channel 0 for rank 1") ||
-              contains(texts.all(), "waited on channel 1 for rank 1"))
+  EXPECT_EQ(
+      in_threads(3, options,
+                 [&](Rank& rank) {
+                   run_case(rank, some_case());
+                   if (rank.group.rank() == 1) {
+                     while (!rank.communicator.async_error())
+                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                     return;
+                   }
+                   const Case c = some_case();
+                   const Operands operands = prepare(rank, c);
+                   const int other = 2 - rank.group.rank();  // begin together
+                   tell(rank, other);
+                   hear(rank, other);
+                   const std::string text = error_of([&] {
+                     enqueue(rank, c, operands);
+                     rank.communicator.synchronize(rank.stream);
+                   });
+                   texts.add(rank.group.rank(), text);
+                   if (!testing::has(text, "all_reduce (collective 2 of this communicator)") ||
+                       !testing::has(text, "expected") || !testing::has(text, "seen"))
+                     rank.note(text);
+                   // Afterwards every call says the same.
+                   const std::string again = error_of([&] { enqueue(rank, c, operands); });
+                   if (again != text) rank.note(again);
+                 }),
+      "");
+  EXPECT_TRUE(testing::has(texts.all(), "got: Timeout: ")) << texts.all();
+  EXPECT_TRUE(testing::has(texts.all(), "waited on channel 0 for rank 1") ||
+              testing::has(texts.all(), "waited on channel 1 for rank 1"))
       << texts.all();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   EXPECT_LT(took.count(), 15 * timeout_scale());  // the deadline is 1 s: it ended by that
@@ -158,13 +148,13 @@ TEST(Faults, AKilledRankIsNamed) {
         }
         tell(rank, 1);
         const std::string text = error_of([&] { rank.communicator.synchronize(rank.stream); });
-        if (!contains(text, "PeerLost: rank 1 was lost") ||
-            !contains(text, "all_reduce (collective 2 of this communicator)") ||
-            !contains(text, "expected, step "))
+        if (!testing::has(text, "PeerLost: rank 1 was lost") ||
+            !testing::has(text, "all_reduce (collective 2 of this communicator)") ||
+            !testing::has(text, "expected, step "))
           rank.note(text);
       });
   EXPECT_EQ(outcomes[0].text, "");
-  EXPECT_TRUE(contains(outcomes[1].text, "killed by signal 9")) << outcomes[1].text;
+  EXPECT_TRUE(testing::has(outcomes[1].text, "killed by signal 9")) << outcomes[1].text;
   EXPECT_EQ(outcomes[2].text, "");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   EXPECT_LT(took.count(), 25 * timeout_scale());  // noticed, not waited for
@@ -174,35 +164,36 @@ TEST(Faults, AbortFromAnotherThreadEndsAllRanks) {
   RUNGS_NEEDS_RANKS(3);
   WorldOptions options;
   options.timeout_seconds = 30;
-  EXPECT_EQ(in_threads(3, options,
-                       [](Rank& rank) {
-                         const Case c = some_case();
-                         const Operands operands = prepare(rank, c);
-                         const int me = rank.group.rank();
-                         std::thread killer;
-                         if (me != 2) enqueue(rank, c, operands);
-                         if (me != 0) tell(rank, 0);
-                         if (me == 0) {
-                           hear(rank, 1);
-                           hear(rank, 2);
-                           killer = std::thread([&] { rank.communicator.abort("enough"); });
-                         }
-                         if (me != 2) {
-                           const std::string text =
-                               error_of([&] { rank.communicator.synchronize(rank.stream); });
-                           const std::string want = me == 0 ? "PeerLost: rank 0 gave up: enough"
-                                                            : "PeerLost: rank 0 was lost";
-                           if (!contains(text, want) || (me != 0 && !contains(text, "enough")))
-                             rank.note(text);
-                         } else {
-                           while (!rank.communicator.async_error())
-                             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                           const std::string text = error_of([&] { enqueue(rank, c, operands); });
-                           if (!contains(text, "PeerLost: rank 0 was lost")) rank.note(text);
-                         }
-                         if (killer.joinable()) killer.join();
-                       }),
-            "");
+  EXPECT_EQ(
+      in_threads(3, options,
+                 [](Rank& rank) {
+                   const Case c = some_case();
+                   const Operands operands = prepare(rank, c);
+                   const int me = rank.group.rank();
+                   std::thread killer;
+                   if (me != 2) enqueue(rank, c, operands);
+                   if (me != 0) tell(rank, 0);
+                   if (me == 0) {
+                     hear(rank, 1);
+                     hear(rank, 2);
+                     killer = std::thread([&] { rank.communicator.abort("enough"); });
+                   }
+                   if (me != 2) {
+                     const std::string text =
+                         error_of([&] { rank.communicator.synchronize(rank.stream); });
+                     const std::string want =
+                         me == 0 ? "PeerLost: rank 0 gave up: enough" : "PeerLost: rank 0 was lost";
+                     if (!testing::has(text, want) || (me != 0 && !testing::has(text, "enough")))
+                       rank.note(text);
+                   } else {
+                     while (!rank.communicator.async_error())
+                       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                     const std::string text = error_of([&] { enqueue(rank, c, operands); });
+                     if (!testing::has(text, "PeerLost: rank 0 was lost")) rank.note(text);
+                   }
+                   if (killer.joinable()) killer.join();
+                 }),
+      "");
 }
 
 TEST(Faults, AnExceptionOnOneRankEndsTheOthers) {
@@ -214,11 +205,11 @@ TEST(Faults, AnExceptionOnOneRankEndsTheOthers) {
         if (rank.group.rank() == 0) RUNGS_THROW(kUnsupported, "tired");
         run_case(rank, some_case());
       });
-  EXPECT_TRUE(contains(outcomes[0].text, "tired")) << outcomes[0].text;
+  EXPECT_TRUE(testing::has(outcomes[0].text, "tired")) << outcomes[0].text;
   // Whoever looks first says so: the collective, or the group that the oracle asks.
-  EXPECT_TRUE(contains(outcomes[1].text, "PeerLost") &&
-              (contains(outcomes[1].text, "rank 0 was lost") ||
-               contains(outcomes[1].text, "rank 0 gave up")))
+  EXPECT_TRUE(testing::has(outcomes[1].text, "PeerLost") &&
+              (testing::has(outcomes[1].text, "rank 0 was lost") ||
+               testing::has(outcomes[1].text, "rank 0 gave up")))
       << outcomes[1].text;
 }
 
@@ -252,8 +243,8 @@ TEST(Faults, RanksThatDisagreeAllHearInWhat) {
             }),
             "InvalidArgument: communicator: ranks disagree on rings[1]: rank 0 says 0 1, rank 1 "
             "says 1 0; give every rank the same");
-  EXPECT_TRUE(contains(mismatch([](WorldOptions& o) { o.timeout_seconds = 7; }),
-                       "ranks disagree on timeout_seconds"));
+  EXPECT_TRUE(testing::has(mismatch([](WorldOptions& o) { o.timeout_seconds = 7; }),
+                           "ranks disagree on timeout_seconds"));
   EXPECT_EQ(mismatch([](WorldOptions& o) {
               o.rings = {{0, 1}, {1, 1}};
             }),
@@ -262,8 +253,8 @@ TEST(Faults, RanksThatDisagreeAllHearInWhat) {
   EXPECT_EQ(mismatch([](WorldOptions& o) { o.slot_bytes = 1000; }),
             "InvalidArgument: rank 1: communicator: slots of 1000 bytes; a multiple of 16, at most "
             "67108864");
-  EXPECT_TRUE(contains(mismatch([](WorldOptions& o) { o.channels = 33; }),
-                       "rank 1: communicator: channels = 33; 1 to 32"));
+  EXPECT_TRUE(testing::has(mismatch([](WorldOptions& o) { o.channels = 33; }),
+                           "rank 1: communicator: channels = 33; 1 to 32"));
 }
 
 std::size_t entries_of(const char* directory) {

@@ -5,13 +5,12 @@
 
 #include <rungs/gpu/graph.hpp>
 #include <rungs/testing/compare.hpp>
+#include <rungs/testing/rerun.hpp>
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -233,19 +232,10 @@ TEST(Variants, GraphsAreCapturedAndReplayed) {
 class Machines : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Machines, Hold) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command =
-      "env " + GetParam() + " '" + self +
-      "' --gtest_filter='Variants.RanksShareOneDevice:Collectives.MatchTheOracle/*_3' 2>&1";
-  FILE* const child = popen(command.c_str(), "r");
-  ASSERT_NE(child, nullptr);
-  std::string output;
-  std::array<char, 4096> part{};
-  for (std::size_t size = 0; (size = fread(part.data(), 1, part.size(), child)) > 0;) {
-    output.append(part.data(), size);
-  }
-  EXPECT_EQ(pclose(child), 0) << "rerun: " << command << "\n" << output;
-  EXPECT_NE(output.find("3 tests from 2 test suites ran"), std::string::npos) << output;
+  const testing::Rerun run = testing::rerun_self(
+      GetParam(), "Variants.RanksShareOneDevice:Collectives.MatchTheOracle/*_3");
+  EXPECT_EQ(run.status, 0) << "rerun: " << run.command << "\n" << run.output;
+  EXPECT_NE(run.output.find("3 tests from 2 test suites ran"), std::string::npos) << run.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulator, Machines,

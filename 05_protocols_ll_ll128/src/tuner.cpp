@@ -36,14 +36,12 @@ struct Constants {
 };
 
 // GPU: two H200 over NVLink. The hops are half of a flag's round trip between them, 0.66 us, for
-// LL,
-// and NCCL's own constant for Simple over NVLink; starts are NCCL's for a ring; a channel of LL is
-// NCCL's 112 GB/s over 16 (8 MiB, LL forced), one of Simple half of what a block pushes. Our
+// LL, and NCCL's own constant for Simple over NVLink; starts are NCCL's for a ring; a channel of LL
+// is NCCL's 112 GB/s over 16 (8 MiB, LL forced), one of Simple half of what a block pushes. Our
 // kernels have not been timed for it yet.
 // Emulated: fitted to all-reduces of 8 B to 4 MiB by two ranks on one channel, the least of 40
-// means of
-// four in a row, on a busy machine of two cores: 8 B 50 us (Simple), 24 us (LL); 4 MiB 2.8 ms and
-// 54 ms.
+// means of four in a row, on a busy machine of two cores: 8 B 50 us (Simple), 24 us (LL); 4 MiB 2.8
+// ms and 54 ms.
 Constants constants_of(ProtocolId protocol) {
   const bool ll = protocol == ProtocolId::kLl;
 #if RUNGS_GPU_CUDA

@@ -2,11 +2,11 @@
 
 #include <rungs/core/error.hpp>
 #include <rungs/protocols/kernel_table.hpp>
+#include <rungs/testing/scoped_env.hpp>
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -18,18 +18,6 @@ using collectives::Collective;
 using collectives::KernelEntry;
 using collectives::ProtocolId;
 using collectives::Question;
-
-// A variable for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 Question question(std::size_t size_bytes, Collective what = Collective::kAllReduce, int ranks = 4) {
   Question q{};
@@ -85,16 +73,16 @@ TEST(Tuner, TellsWhatItComparedAndUsesMoreChannelsForMore) {
 
 TEST(Tuner, CanBeForced) {
   {
-    const Variable proto("RUNGS_PROTO", "LL");
+    const testing::ScopedEnv proto("RUNGS_PROTO", "LL");
     EXPECT_EQ(chosen(question(std::size_t{64} << 20)).protocol, ProtocolId::kLl);
   }
   {
-    const Variable proto("RUNGS_PROTO", "Simple");
+    const testing::ScopedEnv proto("RUNGS_PROTO", "Simple");
     EXPECT_EQ(chosen(question(8)).protocol, ProtocolId::kSimple);
   }
-  const Variable algorithm("RUNGS_ALGO", "root");
+  const testing::ScopedEnv algorithm("RUNGS_ALGO", "root");
   EXPECT_EQ(chosen(question(8)).algorithm, "root");
-  const Variable proto("RUNGS_PROTO", "LL");
+  const testing::ScopedEnv proto("RUNGS_PROTO", "LL");
   const std::string text = error_of(question(8));
   for (const char* part :
        {"Unsupported", "root/Simple", "RUNGS_PROTO=LL", "ring/LL", "RUNGS_ALGO=root"})
@@ -103,10 +91,10 @@ TEST(Tuner, CanBeForced) {
 
 TEST(Tuner, RefusesUnknownWords) {
   {
-    const Variable proto("RUNGS_PROTO", "ll");
+    const testing::ScopedEnv proto("RUNGS_PROTO", "ll");
     EXPECT_NE(error_of(question(8)).find("it must be Simple or LL"), std::string::npos);
   }
-  const Variable algorithm("RUNGS_ALGO", "tree");
+  const testing::ScopedEnv algorithm("RUNGS_ALGO", "tree");
   EXPECT_NE(error_of(question(8)).find("it must be root or ring"), std::string::npos);
 }
 

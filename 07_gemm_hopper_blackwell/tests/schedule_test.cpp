@@ -4,6 +4,7 @@
 
 #include <rungs/config.hpp>
 #include <rungs/gemm/gemm.hpp>
+#include <rungs/testing/rerun.hpp>
 
 #include "check.hpp"
 #include "detail/tile_choice.hpp"
@@ -12,8 +13,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdio>
-#include <filesystem>
 #include <string>
 
 namespace rungs::gemm {
@@ -76,18 +75,9 @@ struct Setting {
 class ScheduleTest : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(ScheduleTest, HoldsUnder) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = std::string("env ") + GetParam().environment + " '" + self +
-                              "' --gtest_filter=Schedule.Subject 2>&1";
-  FILE* const child = popen(command.c_str(), "r");
-  ASSERT_NE(child, nullptr);
-  std::string output;
-  std::array<char, 4096> part{};
-  for (std::size_t size = 0; (size = fread(part.data(), 1, part.size(), child)) > 0;) {
-    output.append(part.data(), size);
-  }
-  EXPECT_EQ(pclose(child), 0) << "rerun: " << command << "\n" << output;
-  EXPECT_NE(output.find("1 test from 1 test suite ran"), std::string::npos) << output;
+  const testing::Rerun run = testing::rerun_self(GetParam().environment, "Schedule.Subject");
+  EXPECT_EQ(run.status, 0) << "rerun: " << run.command << "\n" << run.output;
+  EXPECT_NE(run.output.find("1 test from 1 test suite ran"), std::string::npos) << run.output;
 }
 
 std::string setting_name(const ::testing::TestParamInfo<Setting>& info) { return info.param.name; }

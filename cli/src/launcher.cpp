@@ -9,15 +9,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <rungs/core/error.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -39,12 +40,10 @@ constexpr std::chrono::milliseconds kLastWords{200};
 }
 
 std::string random_secret() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    fail("getrandom()");
-  }
+  std::array<std::byte, 16> bytes{};
+  fill_random(bytes);
   std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<int>(byte));
   return text;
 }
 

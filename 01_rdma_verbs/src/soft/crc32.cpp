@@ -62,9 +62,8 @@ std::uint32_t remainder(std::uint32_t crc, const std::byte* at, std::size_t left
 #if defined(__x86_64__)
 
 // Carry-less multiplication moves 16 bytes over the bytes that follow them: a·x^n mod P is a
-// product
-// of two 64-bit halves with x^(n+64) mod P and x^n mod P. Four such lanes hide its latency. What is
-// left at the end is 16 bytes with the same remainder as all of them, for the tables.
+// product of two 64-bit halves with x^(n+64) mod P and x^n mod P. Four such lanes hide its latency.
+// What is left at the end is 16 bytes with the same remainder as all of them, for the tables.
 // V. Gopal et al.: Fast CRC Computation for Generic Polynomials Using PCLMULQDQ (Intel, 2009).
 constexpr std::size_t kLaneBytes = 16;
 constexpr std::size_t kStepBytes = 4 * kLaneBytes;

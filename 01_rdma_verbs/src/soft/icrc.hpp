@@ -14,11 +14,10 @@ namespace rungs::verbs::soft {
 
 // What the ICRC covers of the headers in front of the BTH. An RDMA NIC sees them all. A program
 // with a UDP socket sees addresses and ports of what it sends and receives, but neither
-// identification nor
-// flags: they take the values that Linux gives a datagram of an unconnected socket that must not be
-// fragmented (IP_MTU_DISCOVER = IP_PMTUDISC_DO), which is how the UDP wire sends. So its packets
-// carry the right ICRC on the network, and packets of a sender that numbers its datagrams (a NIC,
-// Linux rxe) cannot be checked through a socket.
+// identification nor flags: they take the values that Linux gives a datagram of an unconnected
+// socket that must not be fragmented (IP_MTU_DISCOVER = IP_PMTUDISC_DO), which is how the UDP wire
+// sends. So its packets carry the right ICRC on the network, and packets of a sender that numbers
+// its datagrams (a NIC, Linux rxe) cannot be checked through a socket.
 struct IpHeader {
   std::uint32_t source = 0;  // host byte order, as all fields
   std::uint32_t destination = 0;

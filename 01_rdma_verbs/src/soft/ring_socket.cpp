@@ -36,9 +36,9 @@ struct SocketName {
   socklen_t length = 0;
 };
 
-FileDescriptor unix_socket() {
+Descriptor unix_socket() {
   // Sequenced packets: a message arrives whole or not at all.
-  return FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 // A message of HelloBytes and one descriptor, for sendmsg() and recvmsg().
@@ -57,8 +57,8 @@ struct Message {
 };
 
 // The descriptors that came with a message: all of them have to be closed by somebody.
-std::vector<FileDescriptor> descriptors_of(msghdr& message) {
-  std::vector<FileDescriptor> result;
+std::vector<Descriptor> descriptors_of(msghdr& message) {
+  std::vector<Descriptor> result;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
     return result;
@@ -76,8 +76,8 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 }  // namespace
 
-FileDescriptor listen_as(const Gid& gid, int backlog) {
-  FileDescriptor socket = unix_socket();
+Descriptor listen_as(const Gid& gid, int backlog) {
+  Descriptor socket = unix_socket();
   const SocketName name(gid);
   if (!socket || ::bind(socket.get(), name.get(), name.length) != 0 ||
       ::listen(socket.get(), backlog) != 0) {
@@ -86,22 +86,21 @@ FileDescriptor listen_as(const Gid& gid, int backlog) {
   return socket;
 }
 
-FileDescriptor connect_to(const Gid& gid) {
-  FileDescriptor socket = unix_socket();
+Descriptor connect_to(const Gid& gid) {
+  Descriptor socket = unix_socket();
   const SocketName name(gid);
   if (!socket || ::connect(socket.get(), name.get(), name.length) != 0) {
     const int reason = errno;
-    socket = FileDescriptor();
+    socket = Descriptor();
     errno = reason;
     return {};
   }
   return socket;
 }
 
-FileDescriptor accept_own(const FileDescriptor& listener) {
+Descriptor accept_own(const Descriptor& listener) {
   for (;;) {
-    FileDescriptor socket(
-        ::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return {};
     ucred user{};
     socklen_t length = sizeof(user);
@@ -112,7 +111,7 @@ FileDescriptor accept_own(const FileDescriptor& listener) {
   }
 }
 
-bool send_hello(const FileDescriptor& socket, const Gid& from, const FileDescriptor& ring) {
+bool send_hello(const Descriptor& socket, const Gid& from, const Descriptor& ring) {
   HelloBytes bytes;
   bytes.from = from;
   Message message(bytes);
@@ -126,13 +125,13 @@ bool send_hello(const FileDescriptor& socket, const Gid& from, const FileDescrip
          static_cast<ssize_t>(sizeof(bytes));
 }
 
-Heard take_hello(const FileDescriptor& socket, Hello& hello) {
+Heard take_hello(const Descriptor& socket, Hello& hello) {
   HelloBytes bytes;
   Message message(bytes);
   const ssize_t size = ::recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC);
   if (size < 0 && would_block()) return Heard::kNothing;
   if (size <= 0) return Heard::kEnd;
-  std::vector<FileDescriptor> files = descriptors_of(message.header);
+  std::vector<Descriptor> files = descriptors_of(message.header);
   if (size != static_cast<ssize_t>(sizeof(bytes)) || bytes.magic != kMagic || files.size() != 1) {
     return Heard::kEnd;
   }
@@ -141,12 +140,12 @@ Heard take_hello(const FileDescriptor& socket, Hello& hello) {
   return Heard::kSomething;
 }
 
-void ring_bell(const FileDescriptor& socket) {
+void ring_bell(const Descriptor& socket) {
   const char bell = 1;
   ::send(socket.get(), &bell, 1, MSG_NOSIGNAL);
 }
 
-Heard take_bells(const FileDescriptor& socket) {
+Heard take_bells(const Descriptor& socket) {
   Heard heard = Heard::kNothing;
   std::array<char, 8> bells;
   for (;;) {

@@ -49,8 +49,8 @@ std::shared_ptr<RingMemory> RingMemory::map_or_share(int file) {
   return ring;
 }
 
-std::shared_ptr<RingMemory> RingMemory::create(FileDescriptor& file) {
-  file = FileDescriptor(::memfd_create("rungs-verbs-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+std::shared_ptr<RingMemory> RingMemory::create(Descriptor& file) {
+  file = Descriptor(::memfd_create("rungs-verbs-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), kBytes) != 0) return nullptr;
   if (::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) return nullptr;
   std::shared_ptr<RingMemory> ring = map_or_share(file.get());
@@ -58,7 +58,7 @@ std::shared_ptr<RingMemory> RingMemory::create(FileDescriptor& file) {
   return ring;
 }
 
-std::shared_ptr<RingMemory> RingMemory::map(const FileDescriptor& file) {
+std::shared_ptr<RingMemory> RingMemory::map(const Descriptor& file) {
   struct stat status {};
   const bool right_size =
       ::fstat(file.get(), &status) == 0 && status.st_size == static_cast<off_t>(kBytes);

@@ -17,7 +17,7 @@
 //
 // No allocation follows what a peer writes: sizes are checked, and a ring that makes no sense ends.
 
-#include "file_descriptor.hpp"
+#include "wake_event.hpp"
 #include "wire.hpp"
 
 #include <atomic>
@@ -47,10 +47,10 @@ class RingMemory {
   static constexpr std::size_t kBytes = sizeof(RingHeader) + kDataBytes;
 
   // Empty when the system has no memory or descriptor left; errno says which.
-  static std::shared_ptr<RingMemory> create(FileDescriptor& file);
+  static std::shared_ptr<RingMemory> create(Descriptor& file);
   // Maps a peer's file. Empty when it is not a sealed file of that size: a file that its owner may
   // cut would end in SIGBUS here.
-  static std::shared_ptr<RingMemory> map(const FileDescriptor& file);
+  static std::shared_ptr<RingMemory> map(const Descriptor& file);
   ~RingMemory();
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;

@@ -12,16 +12,16 @@
 // A process that dies closes its sockets: the other end sees it, reads what is left in the ring and
 // frees the memory. Memory: one ring (512 KiB) a sender and receiver that have spoken.
 
-#include "file_descriptor.hpp"
 #include "ring_socket.hpp"
 #include "shared_ring.hpp"
+#include "wake_event.hpp"
 #include "wire.hpp"
 
 #include <rungs/core/error.hpp>
 #include <rungs/core/log.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -40,9 +40,7 @@ constexpr unsigned kServiceInterval = 64;  // calls of receive() between two loo
 // A name nobody else has, in the form of a unique local IPv6 address (fd00::/8).
 Gid random_gid() {
   Gid gid{};
-  if (::getrandom(gid.data(), gid.size(), 0) != static_cast<ssize_t>(gid.size())) {
-    RUNGS_THROW(kSystem, "random bytes for a device's Gid: ", std::strerror(errno));
-  }
+  fill_random(std::as_writable_bytes(std::span(gid)));
   gid[0] = 0xfd;
   return gid;
 }
@@ -127,16 +125,16 @@ class SharedMemoryWire final : public PacketWire {
 
  private:
   struct Outgoing {
-    FileDescriptor socket;
+    Descriptor socket;
     RingSender ring;
   };
   struct Incoming {
-    FileDescriptor socket;             // closed: the peer is gone
+    Descriptor socket;                 // closed: the peer is gone
     std::optional<RingReceiver> ring;  // nothing: its hello has not come yet
     Gid from{};
   };
 
-  bool watch(const FileDescriptor& fd) {
+  bool watch(const Descriptor& fd) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd.get();
@@ -146,11 +144,11 @@ class SharedMemoryWire final : public PacketWire {
   // Connects to a device and hands it a ring; a device that is not there is noted as gone. False:
   // its backlog is full.
   bool greet(const Gid& gid) {
-    FileDescriptor socket = connect_to(gid);
+    Descriptor socket = connect_to(gid);
     if (!socket && (errno == EAGAIN || errno == EINTR)) return false;
     std::optional<Outgoing>& peer = outgoing_[gid];
     if (!socket && errno == ECONNREFUSED) return true;
-    FileDescriptor file;
+    Descriptor file;
     std::shared_ptr<RingMemory> memory;
     if (socket) memory = RingMemory::create(file);
     if (!memory || !send_hello(socket, local_.gid, file) || !watch(socket)) {
@@ -178,7 +176,7 @@ class SharedMemoryWire final : public PacketWire {
   }
 
   void accept_all() {
-    while (FileDescriptor socket = accept_own(listener_)) {
+    while (Descriptor socket = accept_own(listener_)) {
       if (!watch(socket)) continue;
       auto peer = std::make_unique<Incoming>();
       peer->socket = std::move(socket);
@@ -224,11 +222,11 @@ class SharedMemoryWire final : public PacketWire {
     return true;
   }
 
-  // Not left to ~FileDescriptor: a forked child may hold the socket open, and epoll would go on.
-  void close(FileDescriptor& socket) {
+  // Not left to ~Descriptor: a forked child may hold the socket open, and epoll would go on.
+  void close(Descriptor& socket) {
     if (!socket) return;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
-    socket = FileDescriptor();
+    socket = Descriptor();
   }
 
   void remove_incoming(std::size_t index) {
@@ -236,9 +234,9 @@ class SharedMemoryWire final : public PacketWire {
     incoming_.erase(incoming_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 
-  FileDescriptor listener_;
+  Descriptor listener_;
   WakeEvent wake_;
-  FileDescriptor epoll_;  // the listener and every connection
+  Descriptor epoll_;  // the listener and every connection
   WireAddress local_;
   std::mutex mutex_;  // wait() runs beside the others; not held while it sleeps
   bool waiting_ = false;

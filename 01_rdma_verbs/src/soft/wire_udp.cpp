@@ -1,7 +1,7 @@
 // RoCE v2 packets in UDP datagrams. The kernel writes the Ethernet, IP and UDP headers; what lies
 // between them and the ICRC is what a hardware HCA would send.
 
-#include "file_descriptor.hpp"
+#include "wake_event.hpp"
 #include "wire.hpp"
 
 #include <rungs/core/error.hpp>
@@ -146,7 +146,7 @@ class UdpWire final : public PacketWire {
               reason == EMSGSIZE ? "; the path takes less: set mtu_bytes to 1024" : "");
   }
 
-  FileDescriptor socket_;
+  Descriptor socket_;
   WakeEvent wake_;
   WireAddress local_;
   std::atomic<bool> send_blocked_ = false;

@@ -57,7 +57,7 @@ struct FrameHeader {
 struct Frame {
   FrameHeader header;
   std::vector<std::byte> payload;
-  std::vector<Fd> fds;
+  std::vector<Descriptor> fds;
 };
 
 /// Assembles frames from what a non-blocking socket has.
@@ -85,7 +85,7 @@ class FrameReader {
   Frame frame_;
   std::size_t payload_filled_ = 0;
   std::uint32_t sequence_ = 0;
-  std::vector<Fd> fds_;
+  std::vector<Descriptor> fds_;
   std::string closed_because_;
 };
 

@@ -5,6 +5,7 @@
 #include "bootstrap/root_server.hpp"
 
 #include <rungs/core/log.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <unistd.h>
 
@@ -58,7 +59,7 @@ Root::Root(const RootOptions& options) {
   setup.listen = detail::choose_address(options.interface_or_address).with_port(options.port);
   if (setup.listen.is_any()) setup.reachable = detail::choose_address("", setup.listen.family());
   if (options.secret.empty()) {
-    detail::fill_random(setup.key);
+    fill_random(setup.key);
   } else {
     setup.key = detail::key_of(options.secret);
   }

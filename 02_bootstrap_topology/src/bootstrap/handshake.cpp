@@ -4,6 +4,7 @@
 #include "bootstrap/socket.hpp"
 
 #include <rungs/core/error.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <algorithm>
 #include <iomanip>

@@ -3,6 +3,7 @@
 #include "bootstrap/member.hpp"
 
 #include <rungs/core/env.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <unistd.h>
 

@@ -2,6 +2,8 @@
 
 #include "bootstrap/unix_socket.hpp"
 
+#include <rungs/core/random_bytes.hpp>
+
 #include <poll.h>
 
 #include <chrono>
@@ -95,12 +97,12 @@ Call Member::begin(FrameType type, std::size_t block_bytes, const Deadline& dead
   return call;
 }
 
-Fd Member::open_connection(int to, Purpose purpose, const Call& call) {
+Descriptor Member::open_connection(int to, Purpose purpose, const Call& call) {
   const std::string doing = to_string(call);
   const Record& other = record(to);
   const std::string where = concat("rank ", to, " at ", other.address.to_string());
-  Fd fd = purpose == Purpose::kFd ? connect_unix(unix_socket_name(other.unix_name))
-                                  : start_connect(other.address);
+  Descriptor fd = purpose == Purpose::kFd ? connect_unix(unix_socket_name(other.unix_name))
+                                          : start_connect(other.address);
   Handshake handshake = Handshake::client(key_, purpose, rank_, to);
   const auto ready = [&](short events) {
     const Wait wait = wait_for(fd.get(), events, call.deadline, mailbox().lost_fd());

@@ -88,7 +88,7 @@ class Member {
   [[noreturn]] void throw_left(int who, const std::string& doing);
 
  private:
-  Fd open_connection(int to, Purpose purpose, const Call& call);
+  Descriptor open_connection(int to, Purpose purpose, const Call& call);
   [[noreturn]] void throw_unreachable(int to, const std::string& doing, const std::string& reason);
   [[noreturn]] void throw_timeout(const Call& call, const std::string& doing);
   [[noreturn]] void throw_mismatch(int from, const FrameHeader& seen, const Call& call,

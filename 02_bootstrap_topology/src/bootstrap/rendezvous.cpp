@@ -24,7 +24,7 @@ std::vector<std::byte> framed(const ByteWriter& body) {
 constexpr auto kGrace = 2s;
 
 struct Root {
-  Fd fd;
+  Descriptor fd;
   Address address;
 };
 
@@ -32,7 +32,7 @@ struct Root {
 // try makes no sense, throws.
 std::optional<Root> try_root(const JoinRequest& request, const Address& address, std::string& why) {
   const std::string name = concat("rank ", request.rank, ": the root at ", address.to_string());
-  Fd fd = start_connect(address);
+  Descriptor fd = start_connect(address);
   // An address of several may be a black hole: the others want their turn as well.
   const Deadline connect_by = Deadline::after(
       std::min<std::chrono::duration<double>>(request.deadline.remaining(), 5s) / timeout_scale());

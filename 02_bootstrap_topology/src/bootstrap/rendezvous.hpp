@@ -70,7 +70,7 @@ struct JoinRequest {
 };
 /// What a rank has when all are there.
 struct Joined {
-  Fd listener;
+  Descriptor listener;
   Address address;    ///< of the listener
   Key key{};          ///< of this group: from the secret and the root's session
   Address successor;  ///< of the next rank's listener

@@ -132,7 +132,7 @@ int RootServer::poll_timeout() const {
 
 void RootServer::accept_all() {
   int error = 0;
-  while (Fd fd = accept_from(listener_.get(), error)) {
+  while (Descriptor fd = accept_from(listener_.get(), error)) {
     const std::string from = Address::of_peer(fd.get()).to_string();
     auto visitor = std::make_unique<Visitor>(
         Visitor{std::move(fd), from, Handshake::server(key_, kRoot), Deadline::after(kStageLimit)});

@@ -44,7 +44,7 @@ class RootServer {
   // A connection. It proves the secret, registers, waits for the others and gets its answer.
   struct Visitor {
     enum class Stage { kHandshake, kRegistration, kWaiting, kAnswered };
-    Fd fd;
+    Descriptor fd;
     std::string from;
     Handshake handshake;
     Deadline deadline;  // of the present stage, until it waits
@@ -75,7 +75,7 @@ class RootServer {
 
   const int ranks_;
   const Key key_;
-  Fd listener_;
+  Descriptor listener_;
   Address address_;
   std::string name_;  // "rendezvous at 127.0.0.1:4000"
   Event stop_;

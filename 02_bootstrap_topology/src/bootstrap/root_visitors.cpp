@@ -3,6 +3,7 @@
 #include "bootstrap/root_server.hpp"
 
 #include <rungs/core/log.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <poll.h>
 

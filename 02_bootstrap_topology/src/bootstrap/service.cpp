@@ -23,7 +23,7 @@ constexpr auto kGoodbyeLimit = 1s;
 
 }  // namespace
 
-Service::Service(int rank, int size, const Key& key, Fd listener, Fd unix_listener)
+Service::Service(int rank, int size, const Key& key, Descriptor listener, Descriptor unix_listener)
     : rank_(rank),
       size_(size),
       key_(key),
@@ -56,7 +56,7 @@ void Service::run_tasks() {
   for (const std::function<void()>& task : tasks) task();
 }
 
-void Service::add_control(Fd fd, int peer) {
+void Service::add_control(Descriptor fd, int peer) {
   auto connection = std::make_shared<Connection>();
   connection->fd = std::move(fd);
   watch(std::move(connection), peer, Purpose::kControl);
@@ -158,10 +158,10 @@ int Service::poll_timeout() const {
   return milliseconds;
 }
 
-void Service::accept_all(const Fd& listener, bool is_unix) {
+void Service::accept_all(const Descriptor& listener, bool is_unix) {
   if (stop_by_) return;
   int error = 0;
-  while (Fd fd = accept_from(listener.get(), error)) {
+  while (Descriptor fd = accept_from(listener.get(), error)) {
     const std::string other =
         is_unix ? "a process of this host" : Address::of_peer(fd.get()).to_string();
     if (is_unix && !same_user(fd.get())) {

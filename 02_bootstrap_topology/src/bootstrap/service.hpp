@@ -33,7 +33,7 @@ namespace rungs::bootstrap::detail {
 
 /// A connection, shared by the thread that sends on it and the control thread that watches it.
 struct Connection {
-  Fd fd;
+  Descriptor fd;
   std::uint32_t sequence = 0;  ///< frames sent
   bool torn = false;           ///< a frame was sent only in part: nothing can follow it
 };
@@ -41,7 +41,7 @@ using SharedConnection = std::shared_ptr<Connection>;
 
 class Service {
  public:
-  Service(int rank, int size, const Key& key, Fd listener, Fd unix_listener);
+  Service(int rank, int size, const Key& key, Descriptor listener, Descriptor unix_listener);
   /// Leaves at once, without a word, unless leave() was called.
   ~Service();
   Service(const Service&) = delete;
@@ -52,7 +52,7 @@ class Service {
   std::atomic<std::uint64_t>& entered() noexcept { return entered_; }
 
   /// The control connection to the next rank, which this rank made.
-  void add_control(Fd fd, int peer);
+  void add_control(Descriptor fd, int peer);
   /// A connection that this rank made to send frames: its end is noticed here.
   void watch(SharedConnection connection, int peer, Purpose purpose);
   /// Where each rank listens, for when a neighbour leaves.
@@ -69,7 +69,7 @@ class Service {
  private:
   // A connection whose handshake is under way.
   struct Pending {
-    Fd fd;
+    Descriptor fd;
     Handshake handshake;
     Deadline deadline;
     bool connecting = false;  // this end's connect() has not finished
@@ -99,7 +99,7 @@ class Service {
   [[nodiscard]] std::vector<pollfd> poll_set();
   [[nodiscard]] int poll_timeout() const;
 
-  void accept_all(const Fd& listener, bool is_unix);
+  void accept_all(const Descriptor& listener, bool is_unix);
   void advance(Pending& pending);
   void established(Pending& pending);
   void drop(Pending& pending, const std::string& reason);
@@ -135,8 +135,8 @@ class Service {
   std::vector<std::function<void()>> tasks_;
 
   // The control thread's own.
-  Fd listener_;
-  Fd unix_listener_;
+  Descriptor listener_;
+  Descriptor unix_listener_;
   std::vector<std::unique_ptr<Pending>> pending_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Address> addresses_;

@@ -1,13 +1,7 @@
 #include "bootstrap/sha256.hpp"
 
-#include <rungs/core/error.hpp>
-
-#include <sys/random.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <system_error>
 
 namespace rungs::bootstrap::detail {
 namespace {
@@ -110,16 +104,6 @@ bool equal_in_constant_time(const Digest& a, const Digest& b) noexcept {
   std::byte difference{0};
   for (std::size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
   return difference == std::byte{0};
-}
-
-void fill_random(std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0)
-      RUNGS_THROW(kSystem, "random bytes: getrandom: ", std::generic_category().message(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
-  }
 }
 
 }  // namespace rungs::bootstrap::detail

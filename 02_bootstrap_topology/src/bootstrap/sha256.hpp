@@ -36,7 +36,4 @@ Digest hmac(std::span<const std::byte> key, std::span<const std::byte> message);
 /// Takes the same time wherever the first difference lies.
 bool equal_in_constant_time(const Digest& a, const Digest& b) noexcept;
 
-/// Fills with bytes from the kernel's generator. @throws Error kSystem
-void fill_random(std::span<std::byte> bytes);
-
 }  // namespace rungs::bootstrap::detail

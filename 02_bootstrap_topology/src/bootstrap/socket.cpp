@@ -43,11 +43,6 @@ Moved moved(ssize_t bytes, bool zero_is_end) noexcept {
 
 }  // namespace
 
-void Fd::reset() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 Event::Event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!fd_) RUNGS_THROW(kSystem, "eventfd: ", error_text(errno));
 }
@@ -68,8 +63,8 @@ std::string error_text(int error) {
   return text;
 }
 
-Fd listen_on(const Address& address, const std::string& what) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor listen_on(const Address& address, const std::string& what) {
+  Descriptor fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) RUNGS_THROW(kSystem, what, ": socket: ", error_text(errno));
   // A port whose last connections have not quite faded away may be taken again.
   set(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
@@ -91,15 +86,15 @@ Fd listen_on(const Address& address, const std::string& what) {
   return fd;
 }
 
-void stop_listening(Fd& listener) noexcept {
+void stop_listening(Descriptor& listener) noexcept {
   if (listener) ::shutdown(listener.get(), SHUT_RDWR);
   listener.reset();
 }
 
-Fd accept_from(int listener, int& error) noexcept {
+Descriptor accept_from(int listener, int& error) noexcept {
   error = 0;
   while (true) {
-    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
       tune(fd.get());
       return fd;
@@ -111,8 +106,8 @@ Fd accept_from(int listener, int& error) noexcept {
   }
 }
 
-Fd start_connect(const Address& address) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor start_connect(const Address& address) {
+  Descriptor fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd)
     RUNGS_THROW(kSystem, "connect to ", address.to_string(), ": socket: ", error_text(errno));
   tune(fd.get());

@@ -5,6 +5,7 @@
 #include "bootstrap/address.hpp"
 
 #include <rungs/core/deadline.hpp>
+#include <rungs/core/descriptor.hpp>
 
 #include <cstddef>
 #include <optional>
@@ -13,31 +14,6 @@
 #include <utility>
 
 namespace rungs::bootstrap::detail {
-
-/// Owns a file descriptor.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() { reset(); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-  void reset() noexcept;
-
- private:
-  int fd_ = -1;
-};
 
 /// A flag that poll() can wait for (an eventfd): signalled until cleared, or for ever.
 class Event {
@@ -48,7 +24,7 @@ class Event {
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
  private:
-  Fd fd_;
+  Descriptor fd_;
 };
 
 /// The text of an errno.
@@ -57,15 +33,15 @@ std::string error_text(int error);
 /// A listening socket; port 0 takes a free one.
 /// @param what who listens, for the error text: "rendezvous"
 /// @throws Error kSystem: port in use (with the way out), address not of this machine
-Fd listen_on(const Address& address, const std::string& what);
+Descriptor listen_on(const Address& address, const std::string& what);
 /// Stops answering, also for copies of the descriptor in forked processes, and closes.
-void stop_listening(Fd& listener) noexcept;
+void stop_listening(Descriptor& listener) noexcept;
 /// The next connection, non-blocking; empty when there is none. `error` becomes EMFILE and the
 /// like.
-Fd accept_from(int listener, int& error) noexcept;
+Descriptor accept_from(int listener, int& error) noexcept;
 
 /// Starts connecting. @throws Error kSystem if no socket can be made
-Fd start_connect(const Address& address);
+Descriptor start_connect(const Address& address);
 /// 0, EINPROGRESS, or why the connection failed.
 int connect_result(int fd) noexcept;
 

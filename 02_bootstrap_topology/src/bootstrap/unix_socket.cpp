@@ -31,16 +31,16 @@ UnixAddress abstract(const std::string& name) {
   return address;
 }
 
-Fd make_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor make_socket() {
+  Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) RUNGS_THROW(kSystem, "Unix socket: ", error_text(errno));
   return fd;
 }
 
 }  // namespace
 
-Fd listen_on_unix(const std::string& name) {
-  Fd fd = make_socket();
+Descriptor listen_on_unix(const std::string& name) {
+  Descriptor fd = make_socket();
   const UnixAddress address = abstract(name);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.size) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0) {
@@ -49,8 +49,8 @@ Fd listen_on_unix(const std::string& name) {
   return fd;
 }
 
-Fd connect_unix(const std::string& name) {
-  Fd fd = make_socket();
+Descriptor connect_unix(const std::string& name) {
+  Descriptor fd = make_socket();
   const UnixAddress address = abstract(name);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.raw), address.size) != 0)
     RUNGS_THROW(kSystem, "connect to the abstract Unix socket ", name, ": ", error_text(errno));
@@ -83,7 +83,7 @@ Moved write_with_fd(int socket, std::span<const std::byte> bytes, int fd) noexce
   return {0, true, errno};
 }
 
-Moved read_with_fds(int socket, std::span<std::byte> to, std::vector<Fd>& fds) {
+Moved read_with_fds(int socket, std::span<std::byte> to, std::vector<Descriptor>& fds) {
   iovec part{to.data(), to.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> control{};
   msghdr message{};

@@ -13,9 +13,9 @@
 namespace rungs::bootstrap::detail {
 
 /// A listening socket of this name (at most 100 bytes). @throws Error kSystem
-Fd listen_on_unix(const std::string& name);
+Descriptor listen_on_unix(const std::string& name);
 /// Connects at once: to a name nobody listens on it fails. @throws Error kSystem
-Fd connect_unix(const std::string& name);
+Descriptor connect_unix(const std::string& name);
 /// Whether the process at the other end runs as this process's user (or as root).
 bool same_user(int fd) noexcept;
 
@@ -23,6 +23,6 @@ bool same_user(int fd) noexcept;
 Moved write_with_fd(int socket, std::span<const std::byte> bytes, int fd) noexcept;
 /// Reads bytes; descriptors that came with them are appended to `fds`. One that the kernel dropped
 /// (no descriptor free) is appended as empty.
-Moved read_with_fds(int socket, std::span<std::byte> to, std::vector<Fd>& fds);
+Moved read_with_fds(int socket, std::span<std::byte> to, std::vector<Descriptor>& fds);
 
 }  // namespace rungs::bootstrap::detail

@@ -4,6 +4,7 @@
 
 #include <rungs/core/env.hpp>
 #include <rungs/core/error.hpp>
+#include <rungs/core/random_bytes.hpp>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -158,8 +158,7 @@ Descriptor answer(SetUp& set_up, const Descriptor& listener, const Nonce& nonce)
 SocketPair connect_sockets(SetUp& set_up) {
   Endpoint mine;
   mine.address = own_address(set_up.context().group().same_host(set_up.peer()));
-  if (getrandom(mine.nonce.data(), mine.nonce.size(), 0) != static_cast<ssize_t>(mine.nonce.size()))
-    RUNGS_THROW(kSystem, "getrandom: ", std::strerror(errno));
+  fill_random(std::as_writable_bytes(std::span(mine.nonce)));
   const Descriptor listener = listen_at(mine);
   const Endpoint theirs = set_up.exchange(mine);
   SocketPair sockets;

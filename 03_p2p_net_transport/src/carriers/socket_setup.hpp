@@ -2,7 +2,7 @@
 /// @file socket_setup.hpp
 /// Two TCP connections between two ranks, one a direction.
 
-#include "detail/descriptor.hpp"
+#include <rungs/core/descriptor.hpp>
 #include "detail/handshake.hpp"
 
 namespace rungs::transport::detail {

@@ -150,8 +150,8 @@ void VerbsPipe::stop() noexcept {
 }
 
 // A write without bytes whose immediate says so. The peer's acknowledgement is worth a short wait:
-// it
-// tells that everything before it has arrived. A peer that closed first does not answer any more.
+// it tells that everything before it has arrived. A peer that closed first does not answer any
+// more.
 void VerbsPipe::close() noexcept {
   if (stopped_ || broken_) return;
   try {

@@ -22,8 +22,7 @@ struct Call {
 std::size_t total_bytes(const Call& call, int size);
 
 /// @throws Error kInvalidArgument naming collective, argument, value and rule; kUnsupported, with
-/// what
-///         the table supports, for a dtype or operator that it has no kernel for
+///         what the table supports, for a dtype or operator that it has no kernel for
 void check_call(const Call& call, int rank, int size, KernelTable table);
 
 }  // namespace rungs::collectives::detail

@@ -2,7 +2,7 @@
 /// @file entries.hpp
 /// How this stage's kernels enter its table.
 
-#include <rungs/collectives/kernel_table.hpp>
+#include <rungs/collectives/kernel_entries.hpp>
 
 #include <string_view>
 
@@ -17,10 +17,13 @@ inline std::string_view needs_mapped_memory(const Surroundings& surroundings) {
   return surroundings.peer_mapped ? "" : "needs peers' memory mapped";
 }
 
-inline KernelEntry simple_entry(Collective what, std::string_view algorithm, DType dtype, Op op,
-                                Kernel kernel) {
-  return {what,   algorithm, ProtocolId::kSimple, dtype,      op,
-          kernel, kThreads,  kSlotBytes,          kSlotBytes, &needs_mapped_memory};
+inline KernelFamily simple_family(std::string_view algorithm) {
+  return {.algorithm = algorithm,
+          .protocol = ProtocolId::kSimple,
+          .threads = kThreads,
+          .slot_bytes = kSlotBytes,
+          .payload_bytes = kSlotBytes,
+          .illegal = &needs_mapped_memory};
 }
 
 KernelTable ring_entries();

@@ -1,9 +1,8 @@
 #include "detail/link_memory.hpp"
 
+#include <rungs/core/descriptor.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/gpu/stream.hpp>
-
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -68,23 +67,6 @@ Memory take_offer(std::uint64_t token) {
   RUNGS_ASSERT(found != offers().by_token.end(), "no memory is offered under token ", token);
   return found->second;
 }
-
-/// A descriptor that is closed at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 

@@ -3,9 +3,8 @@
 // New against the root: every rank's links carry the same 2(n - 1)/n of the data at once, where the
 // root's carried n - 1 times all of it, one peer after the other.
 // Layout: the data is cut into channels (one block each), rounds of n chunks, chunks of at most
-// four
-// slots. Cost: 2(n - 1) steps and 2 S (n - 1)/n bytes a rank for all-reduce, half of it for its
-// halves. The algorithm stands in ring_device.hpp, the waiting in protocol_simple_device.hpp.
+// four slots. Cost: 2(n - 1) steps and 2 S (n - 1)/n bytes a rank for all-reduce, half of it for
+// its halves. The algorithm stands in ring_device.hpp, the waiting in protocol_simple_device.hpp.
 // Blocks of one grid do not wait for each other, only for the same channel of the neighbours'
 // grids. So no cooperative launch: two of those may not share a GPU, and two ranks must.
 
@@ -42,40 +41,26 @@ ring_broadcast_kernel(KernelArgs args) { ring_broadcast<Simple, std::uint8_t>(ar
 RUNGS_KERNEL(kThreads, 1)
 pairwise_all_to_all_kernel(KernelArgs args) { pairwise_all_to_all<Simple, std::uint8_t>(args); }
 
-template <class T, class O>
-void add(std::vector<KernelEntry>& table) {
-  constexpr DType kType = dtype_of<T>::value;
-  table.push_back(
-      simple_entry(Collective::kAllReduce, "ring", kType, O::kOp, &ring_all_reduce_kernel<T, O>));
-  table.push_back(simple_entry(Collective::kReduceScatter, "ring", kType, O::kOp,
-                               &ring_reduce_scatter_kernel<T, O>));
-}
-
-template <class T>
-void add_type(std::vector<KernelEntry>& table) {
-  add<T, Sum>(table);
-  add<T, Max>(table);
-  add<T, Avg>(table);
-}
-
-std::vector<KernelEntry> make_entries() {
-  std::vector<KernelEntry> table;
-  add_type<float>(table);
-  add_type<bf16>(table);
-  add_type<std::int32_t>(table);
-  const auto mover = [&](Collective what, Kernel kernel) {
-    table.push_back(simple_entry(what, "ring", DType::kU8, Op::kSum, kernel));
-  };
-  mover(Collective::kAllGather, &ring_all_gather_kernel);
-  mover(Collective::kBroadcast, &ring_broadcast_kernel);
-  mover(Collective::kAllToAll, &pairwise_all_to_all_kernel);
-  return table;
-}
+/// The kernels above, by name.
+struct RingKernels {
+  template <class T, class O>
+  static Kernel all_reduce() {
+    return &ring_all_reduce_kernel<T, O>;
+  }
+  template <class T, class O>
+  static Kernel reduce_scatter() {
+    return &ring_reduce_scatter_kernel<T, O>;
+  }
+  static Kernel all_gather() { return &ring_all_gather_kernel; }
+  static Kernel broadcast() { return &ring_broadcast_kernel; }
+  static Kernel all_to_all() { return &pairwise_all_to_all_kernel; }
+};
 
 }  // namespace
 
 KernelTable ring_entries() {
-  static const std::vector<KernelEntry> entries = make_entries();
+  static const std::vector<KernelEntry> entries =
+      kernel_entries<RingKernels, Sum, Max, Avg>(simple_family("ring"));
   return entries;
 }
 

@@ -6,6 +6,7 @@
 // Layout: 16-byte lines, 8 bytes of data each (ll_device.hpp). Cost: 2(n - 1) steps as before,
 // twice the bytes on the wire.
 
+#include <rungs/collectives/kernel_entries.hpp>
 #include <rungs/collectives/ring_device.hpp>
 #include <rungs/protocols/ll_device.hpp>
 
@@ -18,7 +19,6 @@ namespace rungs::protocols::detail {
 namespace {
 
 using collectives::Avg;
-using collectives::Collective;
 using collectives::Kernel;
 using collectives::KernelArgs;
 using collectives::KernelEntry;
@@ -50,42 +50,31 @@ pairwise_all_to_all_ll_kernel(KernelArgs args) {
   collectives::pairwise_all_to_all<Ll, std::uint8_t>(args);
 }
 
-KernelEntry entry(Collective what, DType dtype, collectives::Op op, Kernel kernel) {
-  return {what,       "ring",     collectives::ProtocolId::kLl,
-          dtype,      op,         kernel,
-          kThreads,   kSlotBytes, kSlotBytes / 2,
-          &ll_illegal};
-}
-
-template <class T, class O>
-void add(std::vector<KernelEntry>& table) {
-  constexpr DType kType = dtype_of<T>::value;
-  table.push_back(entry(Collective::kAllReduce, kType, O::kOp, &ring_all_reduce_ll_kernel<T, O>));
-  table.push_back(
-      entry(Collective::kReduceScatter, kType, O::kOp, &ring_reduce_scatter_ll_kernel<T, O>));
-}
-
-template <class T>
-void add_type(std::vector<KernelEntry>& table) {
-  add<T, Sum>(table);
-  add<T, Max>(table);
-  add<T, Avg>(table);
-}
+/// The kernels above, by name.
+struct RingLlKernels {
+  template <class T, class O>
+  static Kernel all_reduce() {
+    return &ring_all_reduce_ll_kernel<T, O>;
+  }
+  template <class T, class O>
+  static Kernel reduce_scatter() {
+    return &ring_reduce_scatter_ll_kernel<T, O>;
+  }
+  static Kernel all_gather() { return &ring_all_gather_ll_kernel; }
+  static Kernel broadcast() { return &ring_broadcast_ll_kernel; }
+  static Kernel all_to_all() { return &pairwise_all_to_all_ll_kernel; }
+};
 
 }  // namespace
 
 std::vector<KernelEntry> ll_entries() {
-  std::vector<KernelEntry> table;
-  add_type<float>(table);
-  add_type<bf16>(table);
-  add_type<std::int32_t>(table);
-  const auto mover = [&](Collective what, Kernel kernel) {
-    table.push_back(entry(what, DType::kU8, collectives::Op::kSum, kernel));
-  };
-  mover(Collective::kAllGather, &ring_all_gather_ll_kernel);
-  mover(Collective::kBroadcast, &ring_broadcast_ll_kernel);
-  mover(Collective::kAllToAll, &pairwise_all_to_all_ll_kernel);
-  return table;
+  return collectives::kernel_entries<RingLlKernels, Sum, Max, Avg>(
+      {.algorithm = "ring",
+       .protocol = collectives::ProtocolId::kLl,
+       .threads = kThreads,
+       .slot_bytes = kSlotBytes,
+       .payload_bytes = kSlotBytes / 2,
+       .illegal = &ll_illegal});
 }
 
 }  // namespace rungs::protocols::detail

@@ -1,5 +1,6 @@
 #include <rungs/core/file.hpp>
 
+#include <rungs/core/descriptor.hpp>
 #include <rungs/core/error.hpp>
 
 #include <fcntl.h>
@@ -18,23 +19,6 @@ namespace {
 
 // Thread-safe where strerror() is not.
 std::string reason(int error) { return std::generic_category().message(error); }
-
-// A file descriptor that is closed on every way out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-  // close() reports delayed write errors on network file systems.
-  [[nodiscard]] int close() { return ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
 
 // The file that becomes `path`; removed unless it did.
 class Temporary {

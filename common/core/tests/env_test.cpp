@@ -1,7 +1,6 @@
-#include "scoped_env.hpp"
-
 #include <rungs/core/env.hpp>
 #include <rungs/core/error.hpp>
+#include <rungs/testing/scoped_env.hpp>
 
 #include <gtest/gtest.h>
 
@@ -23,7 +22,7 @@ std::string message_of(auto&& body) {
 }
 
 TEST(Env, UnsetAndEmptyGiveTheDefault) {
-  ScopedEnv scope;
+  testing::ScopedEnv scope;
   scope.unset(kName);
   EXPECT_EQ(env::integer(kName, 7, 0, 10), 7);
   EXPECT_EQ(env::string(kName, "x"), "x");
@@ -35,7 +34,7 @@ TEST(Env, UnsetAndEmptyGiveTheDefault) {
 }
 
 TEST(Env, IntegersAreWholeAndInRange) {
-  ScopedEnv scope;
+  testing::ScopedEnv scope;
   scope.set(kName, "10");
   EXPECT_EQ(env::integer(kName, 7, 0, 10), 10);
   scope.set(kName, "-3");
@@ -49,7 +48,7 @@ TEST(Env, IntegersAreWholeAndInRange) {
 }
 
 TEST(Env, NumbersAreFiniteAndInRange) {
-  ScopedEnv scope;
+  testing::ScopedEnv scope;
   scope.set(kName, "2.5e-1");
   EXPECT_EQ(env::number(kName, 0, 0, 1), 0.25);
   for (const char* bad : {"nan", "inf", "1.5", "0.5x", "-0.1"}) {
@@ -59,7 +58,7 @@ TEST(Env, NumbersAreFiniteAndInRange) {
 }
 
 TEST(Env, FlagsHaveFourSpellingsEach) {
-  ScopedEnv scope;
+  testing::ScopedEnv scope;
   for (const char* yes : {"1", "true", "yes", "on"}) {
     scope.set(kName, yes);
     EXPECT_TRUE(env::flag(kName, false)) << yes;
@@ -85,7 +84,7 @@ class Ranks : public ::testing::Test {
       scope_.unset(name);
     }
   }
-  ScopedEnv scope_;
+  testing::ScopedEnv scope_;
 };
 
 TEST_F(Ranks, NobodyLaunchedUs) {

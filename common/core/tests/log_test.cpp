@@ -1,5 +1,3 @@
-#include "scoped_env.hpp"
-
 #include <rungs/core/log.hpp>
 
 #include <gtest/gtest.h>

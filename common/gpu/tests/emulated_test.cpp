@@ -6,6 +6,7 @@
 
 #include <rungs/gpu/graph.hpp>
 #include <rungs/testing/ranks.hpp>
+#include <rungs/testing/scoped_env.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -18,32 +19,20 @@
 namespace rungs::gpu::test {
 namespace {
 
-// Sets an environment variable for a scope.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
 TEST(EmulatedSettings, AreCheckedAndUsed) {
   {
-    const Setting setting("RUNGS_EMULATED_DEVICES", "eight");
+    const testing::ScopedEnv setting("RUNGS_EMULATED_DEVICES", "eight");
     const std::string error = error_of([] { (void)Device::count(); });
     expect_contains(error, "InvalidArgument: ");
     expect_contains(error, "RUNGS_EMULATED_DEVICES");
     expect_contains(error, "eight");
   }
   // Devices that no other test opens: settings are read when a device is made.
-  const Setting devices("RUNGS_EMULATED_DEVICES", "32");
+  const testing::ScopedEnv devices("RUNGS_EMULATED_DEVICES", "32");
   EXPECT_EQ(Device::count(), 32);
   {
-    const Setting sms("RUNGS_EMULATED_SMS", "7");
-    const Setting memory("RUNGS_EMULATED_MEMORY_MIB", "3");
+    const testing::ScopedEnv sms("RUNGS_EMULATED_SMS", "7");
+    const testing::ScopedEnv memory("RUNGS_EMULATED_MEMORY_MIB", "3");
     const Device device = Device::open(30);
     EXPECT_EQ(device.info().sm_count, 7);
     EXPECT_EQ(device.info().name, "emulated Hopper SM x7");
@@ -57,7 +46,7 @@ TEST(EmulatedSettings, AreCheckedAndUsed) {
     buffers.erase(buffers.begin());
     EXPECT_EQ(error_of([&] { buffers.emplace_back(device, 1'000'000); }), "nothing");
   }
-  const Setting workers("RUNGS_EMULATOR_WORKERS", "0");
+  const testing::ScopedEnv workers("RUNGS_EMULATOR_WORKERS", "0");
   expect_contains(error_of([] { (void)Device::open(31); }), "RUNGS_EMULATOR_WORKERS");
 }
 

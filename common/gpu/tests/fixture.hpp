@@ -5,6 +5,7 @@
 #include <rungs/core/error.hpp>
 #include <rungs/gpu/buffer.hpp>
 #include <rungs/gpu/stream.hpp>
+#include <rungs/testing/errors.hpp>
 #include <rungs/testing/gpu_test.hpp>
 
 #include <gtest/gtest.h>
@@ -48,16 +49,7 @@ class GpuTest : public ::testing::Test {
   std::optional<Device> device_;
 };
 
-/// The error that `call` throws: "InvalidArgument: ...", or "nothing".
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(to_string(error.code())) + ": " + error.message();
-  }
-  return "nothing";
-}
+using testing::error_of;
 
 /// Asserts that `text` contains `part`.
 inline void expect_contains(const std::string& text, const std::string& part) {

@@ -1,31 +1,17 @@
 // A skip that RUNGS_REQUIRE_GPU=1 turns into a failure, and those that it does not.
 #include <rungs/testing/gpu_test.hpp>
+#include <rungs/testing/scoped_env.hpp>
 
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <optional>
 #include <string>
 
 namespace rungs::testing {
 namespace {
 
-// RUNGS_REQUIRE_GPU for a scope.
-class Required {
- public:
-  explicit Required(const char* value) {
-    if (const char* text = std::getenv(kName)) before_ = text;
-    setenv(kName, value, 1);
-  }
-  ~Required() { before_ ? setenv(kName, before_->c_str(), 1) : unsetenv(kName); }
-  Required(const Required&) = delete;
-  Required& operator=(const Required&) = delete;
-
- private:
-  static constexpr const char* kName = "RUNGS_REQUIRE_GPU";
-  std::optional<std::string> before_;
-};
+constexpr const char* kRequire = "RUNGS_REQUIRE_GPU";
 
 // What a call of skip() makes of its test.
 ::testing::TestPartResult result_of(Lack lack) {
@@ -43,7 +29,7 @@ constexpr Lack kOthers[] = {Lack::kSecondGpu, Lack::kEmulator, Lack::kPlainBuild
                             Lack::kOwnProcess};
 
 TEST(Skip, IsASkipWithItsReason) {
-  const Required required("0");
+  const ScopedEnv required(kRequire, "0");
   EXPECT_TRUE(result_of(Lack::kGpu).skipped());
   // Newer versions of GoogleTest end the message with a line break.
   EXPECT_EQ(std::string(result_of(Lack::kGpu).message()).substr(0, 11), "it has none");
@@ -51,7 +37,7 @@ TEST(Skip, IsASkipWithItsReason) {
 }
 
 TEST(Skip, OfAGpuIsAFailureWhereOneIsRequired) {
-  const Required required("1");
+  const ScopedEnv required(kRequire, "1");
   EXPECT_TRUE(result_of(Lack::kGpu).fatally_failed());
   EXPECT_NE(std::string(result_of(Lack::kGpu).message()).find("RUNGS_REQUIRE_GPU=1: it has none"),
             std::string::npos);

@@ -9,9 +9,9 @@
 ///     verbs::QueuePair qp = pd.create_rc({.send_cq = &cq, .recv_cq = &cq, .send_depth = 128});
 ///     exchange qp.address() with the peer ... qp.connect(remote);
 ///
-/// Objects may be moved, not copied. Each keeps what it was made from alive. Creating and
-/// destroying is thread-safe; one queue (send queue, receive queue, completion queue) belongs to
-/// one thread at a time, as in libibverbs built without locks.
+/// Objects are handles: a copy names the same object, and each keeps what it was made from alive.
+/// Creating and destroying is thread-safe; one queue (send queue, receive queue, completion queue)
+/// belongs to one thread at a time, as in libibverbs built without locks.
 
 #include <rungs/core/deadline.hpp>
 #include <rungs/verbs/mlx5.hpp>

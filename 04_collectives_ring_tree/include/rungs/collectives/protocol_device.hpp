@@ -5,15 +5,13 @@
 ///
 /// An algorithm is a template over a protocol type P. `P::Primitives<T, O>` (O: Sum, Max, Avg or a
 /// Partial of them) is constructed by all threads of a block and offers the calls below; every
-/// thread
-/// makes the same calls with the same arguments. One call handles one step of the receive link, of
-/// the send link, or of both: at most chunk() elements, which fit one slot. `count` may be 0: the
-/// step still passes, so that both sides keep counting alike.
+/// thread makes the same calls with the same arguments. One call handles one step of the receive
+/// link, of the send link, or of both: at most chunk() elements, which fit one slot. `count` may be
+/// 0: the step still passes, so that both sides keep counting alike.
 ///
 ///     Primitives(const KernelArgs&, int channel, int recv_peer, int send_peer);   // -1: none
-///     chunk()                              elements that one slot carries: the same for every
-///     rank,
-///                                          a multiple of 16 bytes
+///     chunk()                              elements that one slot carries: the same for
+///                                          every rank, a multiple of 16 bytes
 ///     send(from, n)                        from -> peer
 ///     recv(to, n)                          peer -> to
 ///     copy_send(from, to, n)               from -> to and peer
@@ -25,11 +23,10 @@
 ///
 /// "Finished": O::finish(value, ranks), the division of an average. `mine` and `to` may be the same
 /// memory. User pointers are aligned to the element only. One kernel may construct several objects
-/// over
-/// the same links, one after the other: a constructor waits (block barrier) until what the last
-/// destructor stored can be read. (Simple also lets a later call read what an earlier one wrote to
-/// `to`; the root algorithm needs that, the ring does not.) After a wait has given up (fault
-/// written or abort seen) every further call returns at once; nothing traps.
+/// over the same links, one after the other: a constructor waits (block barrier) until what the
+/// last destructor stored can be read. (Simple also lets a later call read what an earlier one
+/// wrote to `to`; the root algorithm needs that, the ring does not.) After a wait has given up
+/// (fault written or abort seen) every further call returns at once; nothing traps.
 
 #include <rungs/collectives/kernel_args.hpp>
 #include <rungs/gpu/kernel.hpp>

@@ -3,8 +3,7 @@
 /// Collectives around a ring of ranks, and all-to-all in pairs, over any protocol P
 /// (protocol_device.hpp). For kernel sources: one block runs one channel.
 ///
-///     all-reduce of n ranks                place 0    place 1    place 2      (n = 3; chunks a, b,
-///     c)
+///     all-reduce, 3 ranks, chunks a, b, c  place 0    place 1    place 2
 ///       reduce  step 0      send              c          a          b
 ///               steps 1..n-2  add, pass on    b          c          a
 ///               step n-1    add: complete     a          b          c         ... and pass on
@@ -15,11 +14,9 @@
 /// same bits, in every run. A rank sends and receives 2(n - 1)/n of the data, whatever n.
 ///
 /// Credit: a rank sends one chunk before it takes one, so at most n chunks are under way in n
-/// links.
-/// A chunk is kChunkSlots slots and a link holds kSlots. With kChunkSlots = kSlots all links could
-/// be
-/// full, each rank waiting for the next to drain: a deadlock. Half of it lets a slot be filled
-/// while the one before it is being drained.
+/// links. A chunk is kChunkSlots slots and a link holds kSlots. With kChunkSlots = kSlots all links
+/// could be full, each rank waiting for the next to drain: a deadlock. Half of it lets a slot be
+/// filled while the one before it is being drained.
 
 #include <rungs/collectives/protocol_device.hpp>
 #include <rungs/collectives/reduce_device.hpp>

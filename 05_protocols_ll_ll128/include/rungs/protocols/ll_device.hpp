@@ -10,8 +10,7 @@
 /// price is half of the bandwidth.
 ///
 ///     flag            writer                        reader                            resets
-///     a line's flags  sender's thread of the line   receiver's thread of the line     overwritten;
-///     see wipe()
+///     a line's flags  sender's thread of the line   receiver's thread of the line     wipe()
 ///     head            receiver's thread 0, release  sender's thread 0, acquire        nobody
 ///     go (shared)     thread 0, before barrier 1    all threads, after barrier 1      overwritten
 ///     failed (shared) a thread that gave up         all threads, after barrier 2      nobody

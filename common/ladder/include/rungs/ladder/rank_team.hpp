@@ -13,8 +13,7 @@ namespace rungs::ladder {
 /// `ranks` threads, each asleep until run(). Log lines of a thread name its rank.
 class RankTeam {
  public:
-  /// @throws Error kInvalidArgument unless 1 <= ranks <= 1024; kSystem if a thread cannot be
-  /// started
+  /// @throws Error kInvalidArgument unless 1 <= ranks <= 1024; kSystem if a thread cannot start
   explicit RankTeam(int ranks);
   ~RankTeam();
   RankTeam(const RankTeam&) = delete;

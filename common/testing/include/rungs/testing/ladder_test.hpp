@@ -54,9 +54,8 @@ inline std::vector<LadderStep> ladder_steps(std::vector<ladder::Operation> opera
 }
 
 /// Runs the step on device 0. A rung that does not support the call is skipped with its reason;
-/// with
-/// RUNGS_REQUIRE_GPU=1 that is a failure, so a catalog holds no case that one of its rungs never
-/// takes.
+/// with RUNGS_REQUIRE_GPU=1 that is a failure, so a catalog holds no case that one of its rungs
+/// never takes.
 inline void expect_checked(const LadderStep& step) {
   RUNGS_NEEDS_DEVICE();
   const gpu::Device device = gpu::Device::open(0);

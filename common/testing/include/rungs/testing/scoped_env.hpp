@@ -1,5 +1,8 @@
 #pragma once
+/// @file scoped_env.hpp
 /// Environment variables of one test, put back at its end.
+
+#include <rungs/config.hpp>
 
 #include <cstdlib>
 #include <optional>
@@ -7,11 +10,13 @@
 #include <utility>
 #include <vector>
 
-namespace rungs {
+namespace rungs::testing {
 
+/// @note the environment belongs to the process: one thread at a time
 class ScopedEnv {
  public:
   ScopedEnv() = default;
+  ScopedEnv(const std::string& name, const std::string& value) { set(name, value); }
   ~ScopedEnv() {
     for (auto it = saved_.rbegin(); it != saved_.rend(); ++it) apply(it->first, it->second);
   }
@@ -41,4 +46,4 @@ class ScopedEnv {
   std::vector<std::pair<std::string, std::optional<std::string>>> saved_;
 };
 
-}  // namespace rungs
+}  // namespace rungs::testing

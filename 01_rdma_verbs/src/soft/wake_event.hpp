@@ -1,7 +1,7 @@
 #pragma once
-// A file descriptor with an owner, an event that ends a wait, and a wait with nanoseconds.
+// An event that ends a wait, and a wait with nanoseconds.
 
-#include <rungs/config.hpp>
+#include <rungs/core/descriptor.hpp>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -9,28 +9,8 @@
 #include <cstdint>
 #include <ctime>
 #include <span>
-#include <utility>
 
 namespace rungs::verbs::soft {
-
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // An event that poll() sees, until drain().
 class WakeEvent {
@@ -48,7 +28,7 @@ class WakeEvent {
  private:
   static constexpr std::uint64_t kOne = 1;
   static void done(ssize_t) noexcept {}
-  FileDescriptor fd_;
+  Descriptor fd_;
 };
 
 // poll(), to the nanosecond: time-outs of the RC transport are fractions of a millisecond.
