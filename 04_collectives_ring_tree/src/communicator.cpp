@@ -28,6 +28,7 @@ struct Communicator::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  [[nodiscard]] Question question_of(const Call& call) const;
   [[nodiscard]] Choice choose(const Call& call) const;
   void check_stream(gpu::StreamHandle stream) const;
   void enqueue(const Call& call, gpu::StreamHandle stream);
@@ -133,10 +134,13 @@ Communicator::State::~State() {
   }
 }
 
+Question Communicator::State::question_of(const Call& call) const {
+  return {call.what, call.dtype, call.op, detail::total_bytes(call, group.size()), surroundings};
+}
+
 Choice Communicator::State::choose(const Call& call) const {
-  const Question question{call.what, call.dtype, call.op, detail::total_bytes(call, group.size()),
-                          surroundings};
-  Choice choice = tuner->choose(question, table, channels);
+  const Question question = question_of(call);
+  const Choice choice = tuner->choose(question, table, channels);
   RUNGS_REQUIRE(choice.entry < table.size() && serves(table[choice.entry], question),
                 "tuner: entry ", choice.entry, " of ", table.size(), " does not compute ",
                 to_string(call.what), " of ", to_string(call.dtype));
@@ -226,6 +230,11 @@ void Communicator::all_to_all(const void* send, void* recv, std::size_t count, D
 
 Choice Communicator::choice(Collective what, std::size_t count, DType dtype, Op op) const {
   return state_->choose({what, nullptr, nullptr, count, dtype, op});
+}
+
+std::string Communicator::explain(Collective what, std::size_t count, DType dtype, Op op) const {
+  return state_->tuner->explain(state_->question_of({what, nullptr, nullptr, count, dtype, op}),
+                                state_->table, state_->channels);
 }
 
 std::vector<std::uint64_t> Communicator::slots_sent() const {

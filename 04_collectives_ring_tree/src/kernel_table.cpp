@@ -29,31 +29,33 @@ class FixedTuner final : public Tuner {
 
   [[nodiscard]] Choice choose(const Question& question, KernelTable table,
                               int max_channels) const override {
-    std::string reasons;
     for (std::size_t i = 0; i < table.size(); ++i) {
       const KernelEntry& entry = table[i];
-      if (!serves(entry, question)) continue;
-      std::string reason = why_not(entry, question);
-      if (reason.empty()) {
-        const int channels = channels_ > 0 ? std::min(channels_, max_channels)
-                                           : channels_for(question.size_bytes, max_channels);
-        return {i, channels, concat(entry.algorithm, "/", to_string(entry.protocol), ": fixed")};
-      }
-      reasons += concat("; ", entry.algorithm, "/", to_string(entry.protocol), " ", reason);
+      if (!serves(entry, question) || !asked_for(entry) ||
+          !entry.illegal(question.surroundings).empty())
+        continue;
+      const int channels = channels_ > 0 ? std::min(channels_, max_channels)
+                                         : channels_for(question.size_bytes, max_channels);
+      return {i, channels};
+    }
+    std::string reasons;
+    for (const KernelEntry& entry : table) {
+      if (serves(entry, question))
+        reasons += concat("; ", name_of(entry), " ", why_not(entry, question));
     }
     if (reasons.empty()) reasons = "; the table has no kernel for it at all";
     RUNGS_THROW(kUnsupported, describe(question), ": no kernel may be used", reasons);
   }
 
  private:
+  [[nodiscard]] bool asked_for(const KernelEntry& entry) const {
+    return algorithm_.empty() || (entry.algorithm == algorithm_ && entry.protocol == protocol_);
+  }
+  /// Of an entry that may not be used.
   [[nodiscard]] std::string why_not(const KernelEntry& entry, const Question& question) const {
-    const std::string asked = algorithm_.empty() ? "any algorithm" : algorithm_;
-    if ((!algorithm_.empty() && entry.algorithm != algorithm_) ||
-        (!algorithm_.empty() && entry.protocol != protocol_)) {
-      return concat("is not the ", asked, "/", to_string(protocol_), " that was asked for");
-    }
-    const std::string_view illegal = entry.illegal(question.surroundings);
-    return illegal.empty() ? std::string() : concat("is not legal here: ", illegal);
+    if (!asked_for(entry))
+      return concat("is not the ", algorithm_, "/", to_string(protocol_), " that was asked for");
+    return concat("is not legal here: ", entry.illegal(question.surroundings));
   }
 
   std::string algorithm_;
@@ -72,6 +74,15 @@ KernelTable kernel_table() {
     return table;
   }();
   return all;
+}
+
+std::string name_of(const KernelEntry& entry) {
+  return concat(entry.algorithm, "/", to_string(entry.protocol));
+}
+
+std::string Tuner::explain(const Question& question, KernelTable table, int max_channels) const {
+  const Choice choice = choose(question, table, max_channels);
+  return concat(name_of(table[choice.entry]), " with ", choice.channels, " channels");
 }
 
 bool serves(const KernelEntry& entry, const Question& question) noexcept {

@@ -86,10 +86,6 @@ double modelled_us(const KernelEntry& entry, const Question& question, int chann
          bytes / (constants.channel_gb_per_s * 1e3 * channels);
 }
 
-std::string name_of(const KernelEntry& entry) {
-  return concat(entry.algorithm, "/", to_string(entry.protocol));
-}
-
 /// What the environment forces; empty: nothing.
 struct Forced {
   std::string algorithm;
@@ -116,45 +112,41 @@ class ModelTuner final : public collectives::Tuner {
 
   [[nodiscard]] Choice choose(const Question& question, KernelTable table,
                               int max_channels) const override {
+    const int channels = collectives::channels_for(question.size_bytes, max_channels);
     std::optional<std::size_t> best;
     double best_us = 0;
-    int best_channels = 1;
-    std::string others;
     for (std::size_t i = 0; i < table.size(); ++i) {
-      const KernelEntry& entry = table[i];
-      if (!serves(entry, question)) continue;
-      const std::string reason = why_not(entry, question);
-      if (!reason.empty()) {
-        others += concat("; ", name_of(entry), " ", reason);
-        continue;
-      }
-      const int channels = collectives::channels_for(question.size_bytes, max_channels);
-      const double us = modelled_us(entry, question, channels);
-      if (best && best_us <= us) {
-        others += describe(entry, us);
-        continue;
-      }
-      if (best) others += describe(table[*best], best_us);
+      if (!serves(table[i], question) || !allowed(table[i], question)) continue;
+      const double us = modelled_us(table[i], question, channels);
+      if (best && best_us <= us) continue;
       best = i;
       best_us = us;
-      best_channels = channels;
     }
-    if (others.empty()) others = "; the table has no other kernel for it";
     if (!best) {
       RUNGS_THROW(kUnsupported, to_string(question.what), " of ", to_string(question.dtype),
-                  ": no kernel may be used", others);
+                  ": no kernel may be used", others(question, table, channels, nullptr));
     }
-    return {
-        *best, best_channels,
-        concat(name_of(table[*best]), " with ", best_channels, " channels: ", std::round(best_us),
-               " us by the model for ", question.size_bytes, " bytes", others)};
+    return {*best, channels};
+  }
+
+  [[nodiscard]] std::string explain(const Question& question, KernelTable table,
+                                    int max_channels) const override {
+    const Choice choice = choose(question, table, max_channels);
+    const KernelEntry& best = table[choice.entry];
+    return concat(name_of(best), " with ", choice.channels,
+                  " channels: ", std::round(modelled_us(best, question, choice.channels)),
+                  " us by the model for ", question.size_bytes, " bytes",
+                  others(question, table, choice.channels, &best));
   }
 
  private:
-  static std::string describe(const KernelEntry& entry, double us) {
-    return concat("; ", name_of(entry), " ", std::round(us), " us");
+  [[nodiscard]] bool allowed(const KernelEntry& entry, const Question& question) const {
+    return (forced_.algorithm.empty() || entry.algorithm == forced_.algorithm) &&
+           (!forced_.protocol || entry.protocol == *forced_.protocol) &&
+           entry.illegal(question.surroundings).empty();
   }
 
+  /// What speaks against an entry that is not allowed.
   [[nodiscard]] std::string why_not(const KernelEntry& entry, const Question& question) const {
     if (!forced_.algorithm.empty() && entry.algorithm != forced_.algorithm) {
       return concat("is not the algorithm that RUNGS_ALGO=", forced_.algorithm, " asks for");
@@ -163,8 +155,21 @@ class ModelTuner final : public collectives::Tuner {
       return concat("is not the protocol that RUNGS_PROTO=", to_string(*forced_.protocol),
                     " asks for");
     }
-    const std::string_view illegal = entry.illegal(question.surroundings);
-    return illegal.empty() ? std::string() : concat("is not legal here: ", illegal);
+    return concat("is not legal here: ", entry.illegal(question.surroundings));
+  }
+
+  /// Every other entry that serves the question, each after a semicolon, with its time or reason.
+  [[nodiscard]] std::string others(const Question& question, KernelTable table, int channels,
+                                   const KernelEntry* best) const {
+    std::string text;
+    for (const KernelEntry& entry : table) {
+      if (!serves(entry, question) || &entry == best) continue;
+      text += concat("; ", name_of(entry), " ");
+      text += allowed(entry, question)
+                  ? concat(std::round(modelled_us(entry, question, channels)), " us")
+                  : why_not(entry, question);
+    }
+    return text.empty() ? "; the table has no other kernel for it" : text;
   }
 
   Forced forced_;

@@ -91,6 +91,9 @@ class Communicator {
   /// What the tuner takes for such a call.
   [[nodiscard]] Choice choice(Collective what, std::size_t count, DType dtype,
                               Op op = Op::kSum) const;
+  /// And why, for a log.
+  [[nodiscard]] std::string explain(Collective what, std::size_t count, DType dtype,
+                                    Op op = Op::kSum) const;
 
   /// [peer]: slots that this rank has filled for it since the beginning, empty ones included: the
   /// traffic that the cost model counts. Call it after synchronize().

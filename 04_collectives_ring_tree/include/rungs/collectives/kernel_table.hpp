@@ -59,16 +59,23 @@ int channels_for(std::size_t size_bytes, int max_channels) noexcept;
 struct Choice {
   std::size_t entry = 0;  ///< index into the table
   int channels = 1;
-  std::string reason;  ///< for a log: "ring/LL: 8 KiB is below the 32 KiB where Simple wins"
 };
 
 class Tuner {
  public:
   virtual ~Tuner() = default;
+  /// Asked before every launch: makes no text unless it throws.
   /// @throws Error kUnsupported when no entry serves the question, listing each with its reason
   [[nodiscard]] virtual Choice choose(const Question& question, KernelTable table,
                                       int max_channels) const = 0;
+  /// Why choose() takes what it takes, for a log: "ring/LL with 1 channels: 8 us by the model ...".
+  /// By default only what that is. @throws Error as choose()
+  [[nodiscard]] virtual std::string explain(const Question& question, KernelTable table,
+                                            int max_channels) const;
 };
+
+/// "ring/LL"
+std::string name_of(const KernelEntry& entry);
 
 /// Always this algorithm and protocol: what tests and benches force. "" takes the first legal
 /// entry.
