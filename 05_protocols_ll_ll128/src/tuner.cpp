@@ -35,16 +35,18 @@ struct Constants {
   double channel_gb_per_s;  ///< payload that one channel (one block) moves
 };
 
-// GPU: two H200 over NVLink. The hops are half of a flag's round trip between them, 0.66 us, for
+// Two GPUs: H200 over NVLink. The hops are half of a flag's round trip between them, 0.66 us, for
 // LL, and NCCL's own constant for Simple over NVLink; starts are NCCL's for a ring; a channel of LL
 // is NCCL's 112 GB/s over 16 (8 MiB, LL forced), one of Simple half of what a block pushes. Our
 // kernels have not been timed for it yet.
+// One GPU for all ranks: fitted to docs/results/h200/protocols.json, two ranks as two streams.
 // Emulated: fitted to all-reduces of 8 B to 4 MiB by two ranks on one channel, the least of 40
 // means of four in a row, on a busy machine of two cores: 8 B 50 us (Simple), 24 us (LL); 4 MiB 2.8
 // ms and 54 ms.
-Constants constants_of(ProtocolId protocol) {
+Constants constants_of(ProtocolId protocol, [[maybe_unused]] bool same_device) {
   const bool ll = protocol == ProtocolId::kLl;
 #if RUNGS_GPU_CUDA
+  if (same_device) return ll ? Constants{6.8, 0.7, 7.5} : Constants{7.3, 1.0, 25};
   return ll ? Constants{6.6, 0.7, 7} : Constants{8.4, 3.4, 20};
 #else
   return ll ? Constants{10, 7, 0.08} : Constants{10, 20, 1.5};
@@ -79,7 +81,7 @@ Shape shape_of(const KernelEntry& entry, int ranks) {
 }
 
 double modelled_us(const KernelEntry& entry, const Question& question, int channels) {
-  const Constants constants = constants_of(entry.protocol);
+  const Constants constants = constants_of(entry.protocol, question.surroundings.same_device);
   const Shape shape = shape_of(entry, question.surroundings.ranks);
   const double bytes = static_cast<double>(question.size_bytes) * shape.share;
   return constants.start_us + shape.steps * constants.hop_us +

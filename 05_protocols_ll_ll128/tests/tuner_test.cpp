@@ -63,6 +63,25 @@ TEST(Tuner, TakesLlForSmallAndSimpleForLargeAndChangesOnce) {
   }
 }
 
+TEST(Tuner, LlIsGivenUpEarlierWhereRanksShareAGpu) {
+  const auto last_ll = [](bool same_device) {
+    std::size_t last = 0;
+    for (std::size_t size = 1; size <= std::size_t{1} << 30; size *= 2) {
+      Question q = question(size, Collective::kAllReduce, 2);
+      q.surroundings.same_device = same_device;
+      if (chosen(q).protocol == ProtocolId::kLl) last = size;
+    }
+    return last;
+  };
+  if (RUNGS_GPU_CUDA != 0) {
+    EXPECT_GE(last_ll(true), 4u << 10);
+    EXPECT_LT(last_ll(true), 64u << 10);
+    EXPECT_LT(last_ll(true), last_ll(false));
+  } else {
+    EXPECT_EQ(last_ll(true), last_ll(false)) << "the emulator knows no such difference";
+  }
+}
+
 TEST(Tuner, TellsWhatItComparedAndUsesMoreChannelsForMore) {
   const Choice small = tuner()->choose(question(64), kernel_table(), 4);
   EXPECT_EQ(small.channels, 1);
