@@ -71,7 +71,8 @@ class WqeBuilder {
   [[nodiscard]] std::byte* data() { return bytes_.data(); }
 
  private:
-  alignas(8) std::array<std::byte, (mlx5::kMaxWqeSegments + 1) * mlx5::kSegmentBytes> bytes_;
+  alignas(
+      8) std::array<std::byte, std::size_t{mlx5::kMaxWqeSegments + 1} * mlx5::kSegmentBytes> bytes_;
   std::size_t size_ = 0;
 };
 
@@ -156,7 +157,7 @@ PostError SendRing::put(const SendRequest& request) noexcept {
 }
 
 void SendRing::write_to_ring(const std::byte* wqe, std::size_t size_bytes) noexcept {
-  const std::size_t begin = (post_ & (shape_.send_wqebbs - 1)) * mlx5::kWqebbBytes;
+  const std::size_t begin = std::size_t{post_ & (shape_.send_wqebbs - 1)} * mlx5::kWqebbBytes;
   const std::size_t to_end = std::min(size_bytes, shape_.send_bytes() - begin);
   std::memcpy(ring_ + begin, wqe, to_end);
   std::memcpy(ring_, wqe + to_end, size_bytes - to_end);
