@@ -5,7 +5,8 @@ cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE files RELATIVE ${ROOT}
      ${ROOT}/common/*.hpp ${ROOT}/common/*.cpp ${ROOT}/common/*.cu
      ${ROOT}/[01][0-9]_*/*.hpp ${ROOT}/[01][0-9]_*/*.cpp ${ROOT}/[01][0-9]_*/*.cu
-     ${ROOT}/cli/*.hpp ${ROOT}/cli/*.cpp ${ROOT}/tests/*.hpp ${ROOT}/tests/*.cpp ${ROOT}/tests/*.cu)
+     ${ROOT}/cli/*.hpp ${ROOT}/cli/*.cpp ${ROOT}/tests/*.hpp ${ROOT}/tests/*.cpp ${ROOT}/tests/*.cu
+     ${ROOT}/exercises/*/example*.cu)
 list(FILTER files EXCLUDE REGEX "^tests/layering/")
 list(LENGTH files count)
 

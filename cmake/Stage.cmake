@@ -26,7 +26,9 @@
 #     [OPTIMIZED <s>...]            the rungs above it
 #     [CATALOG <s>...]              rungs_<id>_catalog: operations(), oracle, cases; not installed;
 #                                   <rungs/<id>/catalog.hpp> is generated and declares operations()
-#     [CATALOG_DEPENDS <target>...])
+#     [CATALOG_DEPENDS <target>...]
+#     [EXERCISE <s>])               part of the catalog until a reader makes exercises/NN/mine.cu (or
+#                                   mine_sm90.cu), which is then compiled in its place
 #
 # Kernel files (.cu) fall into architecture classes by name: `x_sm90.cu` is compiled for sm_90a only,
 # `x_sm100.cu` for sm_100a only, every other file for sm_90a with compute_80 PTX beside it. In emulated
@@ -39,7 +41,7 @@ set(RUNGS_ARCHITECTURES_sm90 90a-real)
 set(RUNGS_ARCHITECTURES_sm100 100a-real)
 
 set(_rungs_flags NO_SANITIZE INTERNAL)
-set(_rungs_values NAME TEST_TIMEOUT)
+set(_rungs_values NAME TEST_TIMEOUT EXERCISE)
 set(_rungs_lists HEADERS SOURCES KERNELS CUDA_SOURCES EMULATED_SOURCES DEPENDS PRIVATE_DEPENDS TESTS
     TEST_KERNELS TEST_DEPENDS SLOW_TESTS TSAN_TESTS TEST_LABELS NAIVE OPTIMIZED CATALOG CATALOG_DEPENDS HEADERS_OF)
 
@@ -72,7 +74,9 @@ function(rungs_add_component)
     endif()
     set_property(GLOBAL APPEND PROPERTY RUNGS_OBJECTS ${library})
     if(arg_NO_SANITIZE AND RUNGS_SANITIZE)
-      target_compile_options(${library} PRIVATE -fno-sanitize=all)
+      target_compile_options(${library} PRIVATE -fno-sanitize=all -O2)
+    else()
+      _rungs_use_library_pch(${library})
     endif()
   else()
     add_library(${library} INTERFACE)
@@ -114,6 +118,11 @@ function(rungs_add_component)
     set_property(GLOBAL PROPERTY RUNGS_PACKAGES_${arg_NAME} "${packages}")
   endif()
 
+  if(arg_EXERCISE)
+    _rungs_find_exercise(${arg_EXERCISE} exercise)
+    list(APPEND arg_CATALOG ${exercise})
+    list(APPEND arg_CATALOG_DEPENDS rungs::ptx)
+  endif()
   if(arg_CATALOG)
     _rungs_add_catalog(${arg_NAME} SOURCES ${arg_CATALOG} DEPENDS ${arg_CATALOG_DEPENDS})
   endif()
@@ -166,9 +175,9 @@ function(_rungs_add_sources target)
     if(NOT source MATCHES "\\.cu$")
       target_sources(${target} PRIVATE ${source})
     elseif(NOT RUNGS_GPU_CUDA)
-      # `#pragma unroll` speaks to nvcc.
+      # `#pragma unroll` speaks to nvcc. Sanitized kernels are where the tests' time goes.
       set_source_files_properties(${source} PROPERTIES
-        LANGUAGE CXX COMPILE_OPTIONS "-Wno-unknown-pragmas")
+        LANGUAGE CXX COMPILE_OPTIONS "-Wno-unknown-pragmas;$<$<BOOL:${RUNGS_SANITIZE}>:-O1>")
       target_sources(${target} PRIVATE ${source})
     elseif(source MATCHES "_sm(90|100)\\.cu$")
       list(APPEND sm${CMAKE_MATCH_1} ${source})
@@ -192,6 +201,20 @@ function(_rungs_add_sources target)
   endforeach()
 endfunction()
 
+# Sets <out> to the reader's own file for this stage, or to the one that stands in for it. A file that
+# comes or goes is seen by the next build.
+function(_rungs_find_exercise stand_in out)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  string(SUBSTRING ${folder} 0 2 number)
+  file(GLOB mine CONFIGURE_DEPENDS ${RUNGS_EXERCISES}/${number}/mine.cu ${RUNGS_EXERCISES}/${number}/mine_sm*.cu)
+  if(mine)
+    message(STATUS "${folder}: with the rungs of ${mine}")
+  else()
+    set(mine ${stand_in})
+  endif()
+  set(${out} ${mine} PARENT_SCOPE)
+endfunction()
+
 function(_rungs_add_catalog name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
   set(catalog rungs_${name}_catalog)
@@ -208,6 +231,7 @@ function(_rungs_add_catalog name)
   rungs_target_defaults(${catalog})
   target_include_directories(${catalog} PUBLIC ${generated} PRIVATE src)
   target_link_libraries(${catalog} PUBLIC ${depends})
+  _rungs_use_library_pch(${catalog})
   rungs_require(${arg_DEPENDS})
   set_property(GLOBAL APPEND PROPERTY RUNGS_OBJECTS ${catalog})
 endfunction()
@@ -254,6 +278,27 @@ function(_rungs_add_test name target)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
 endfunction()
 
+# One precompiled header for all libraries: most of a source's compile time goes to the standard library.
+# Not in CUDA builds, which thereby check that every source includes what it uses.
+function(_rungs_use_library_pch target)
+  if(RUNGS_GPU_CUDA)
+    return()
+  endif()
+  if(NOT TARGET rungs_library_pch)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/library_pch.cpp CONTENT "")
+    add_library(rungs_library_pch OBJECT ${PROJECT_BINARY_DIR}/generated/library_pch.cpp)
+    rungs_target_defaults(rungs_library_pch)
+    target_precompile_headers(rungs_library_pch PRIVATE
+      <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstring>
+      <deque> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <span> <sstream> <string>
+      <string_view> <thread> <utility> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM rungs_library_pch)
+endfunction()
+
+# Tests run once for each time they are compiled; oracles and what is tested keep their optimisation.
+set(RUNGS_TEST_OPTIONS $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+
 # One precompiled header for all tests: GoogleTest takes longer to parse than most tests to compile.
 function(_rungs_use_test_pch target)
   if(NOT TARGET rungs_test_pch)
@@ -261,11 +306,13 @@ function(_rungs_use_test_pch target)
     # An executable like the tests: code compiled as -fPIC cannot share its header with -fPIE.
     add_executable(rungs_test_pch ${PROJECT_BINARY_DIR}/generated/test_pch.cpp)
     rungs_target_defaults(rungs_test_pch)
+    target_compile_options(rungs_test_pch PRIVATE ${RUNGS_TEST_OPTIONS})
     target_link_libraries(rungs_test_pch PRIVATE GTest::gtest)
     target_precompile_headers(rungs_test_pch PRIVATE
       <gtest/gtest.h> <algorithm> <array> <cmath> <cstdint> <functional> <limits> <memory> <random>
       <span> <string> <string_view> <vector>)
   endif()
+  target_compile_options(${target} PRIVATE ${RUNGS_TEST_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM rungs_test_pch)
 endfunction()
 

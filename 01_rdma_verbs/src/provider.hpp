@@ -43,7 +43,7 @@ class QueuePair {
   virtual std::size_t send_slots_free() const noexcept = 0;
   virtual bool failed() const noexcept = 0;
   virtual void fail() noexcept = 0;
-  virtual mlx5::RawQueuePair raw_queue() {
+  virtual mlx5::RawQueuePair raw_queue(mlx5::DoorbellWriter /*writer*/) {
     RUNGS_THROW(kUnsupported,
                 "raw_queue: this provider does not give its queues away; the software HCA does");
   }

@@ -1,5 +1,6 @@
 // The words for codes: the IB specification's where it has some.
 
+#include <rungs/verbs/mlx5.hpp>
 #include <rungs/verbs/types.hpp>
 
 namespace rungs::verbs {
@@ -72,6 +73,51 @@ const char* to_string(PostError error) noexcept {
              "address, inline data a send or write";
   }
   return "unknown error";
+}
+
+Status status_of_syndrome(std::uint8_t syndrome) noexcept {
+  switch (syndrome) {
+    case mlx5::kLocalLengthError:
+      return Status::kLocalLength;
+    case mlx5::kLocalQpOperationError:
+      return Status::kLocalQpOperation;
+    case mlx5::kLocalProtectionError:
+    case mlx5::kLocalAccessError:
+      return Status::kLocalProtection;
+    case mlx5::kFlushError:
+      return Status::kFlushed;
+    case mlx5::kRemoteInvalidRequestError:
+      return Status::kRemoteInvalidRequest;
+    case mlx5::kRemoteAccessError:
+      return Status::kRemoteAccess;
+    case mlx5::kRemoteOperationError:
+      return Status::kRemoteOperation;
+    case mlx5::kRetryExceededError:
+      return Status::kRetryExceeded;
+    case mlx5::kRnrRetryExceededError:
+      return Status::kRnrRetryExceeded;
+    default:
+      return Status::kInternal;
+  }
+}
+
+Opcode opcode_of_wqe(std::uint8_t wqe_opcode) noexcept {
+  switch (wqe_opcode) {
+    case mlx5::kSendImm:
+      return Opcode::kSendWithImm;
+    case mlx5::kRdmaWrite:
+      return Opcode::kRdmaWrite;
+    case mlx5::kRdmaWriteImm:
+      return Opcode::kRdmaWriteWithImm;
+    case mlx5::kRdmaRead:
+      return Opcode::kRdmaRead;
+    case mlx5::kAtomicFetchAdd:
+      return Opcode::kFetchAdd;
+    case mlx5::kAtomicCompareSwap:
+      return Opcode::kCompareSwap;
+    default:
+      return Opcode::kSend;
+  }
 }
 
 }  // namespace rungs::verbs

@@ -76,7 +76,9 @@ PostResult QueuePair::post_recv(std::span<const RecvRequest> requests) noexcept 
 std::size_t QueuePair::send_slots_free() const noexcept { return impl_->send_slots_free(); }
 bool QueuePair::failed() const noexcept { return impl_->failed(); }
 void QueuePair::fail() noexcept { impl_->fail(); }
-mlx5::RawQueuePair QueuePair::raw_queue() const { return impl_->raw_queue(); }
+mlx5::RawQueuePair QueuePair::raw_queue(mlx5::DoorbellWriter writer) const {
+  return impl_->raw_queue(writer);
+}
 
 MemoryRegion ProtectionDomain::register_memory(void* data, std::size_t size_bytes, Access access) {
   RUNGS_REQUIRE(data != nullptr, "register_memory: the address is null");

@@ -97,14 +97,29 @@ TEST(Wqe, DriverWritesWhatMlx5Reads) {
   EXPECT_EQ(be32(raw_b.doorbell_record[0]), 1u);
 }
 
+class RawQueueTest : public ::testing::TestWithParam<mlx5::DoorbellWriter> {};
+INSTANTIATE_TEST_SUITE_P(Writers, RawQueueTest,
+                         ::testing::Values(mlx5::DoorbellWriter::kSilent,
+                                           mlx5::DoorbellWriter::kWakes));
+
 // What a GPU kernel does: WQE, record, register; then it polls the CQE itself.
-TEST(Wqe, WrittenByHandItIsServed) {
+TEST_P(RawQueueTest, WrittenByHandItIsServed) {
   Pair pair(small(16, 16, 16));
   Memory from(pair.a.pd, 64);
   Memory to(pair.b.pd, 64);
   from.fill(1);
-  const mlx5::RawQueuePair qp = pair.a.qp->raw_queue();
+  const mlx5::RawQueuePair qp = pair.a.qp->raw_queue(GetParam());
   const mlx5::RawCompletionQueue cq = pair.a.cq.raw_queue();
+  const auto lies_in = [](const void* at, std::size_t size, const auto& queue) {
+    const auto* begin = static_cast<const std::byte*>(queue.memory);
+    const auto* first = static_cast<const std::byte*>(at);
+    return first >= begin && first + size <= begin + queue.memory_bytes;
+  };
+  EXPECT_TRUE(lies_in(qp.send_queue, qp.send_wqebbs * std::size_t{64}, qp));
+  EXPECT_TRUE(lies_in(qp.doorbell_record, 8, qp) && lies_in(qp.doorbell, 8, qp));
+  EXPECT_TRUE(lies_in(cq.entries, cq.entry_count * std::size_t{64}, cq));
+  EXPECT_TRUE(lies_in(cq.doorbell_record, 8, cq));
+  for (const std::size_t bytes : {qp.memory_bytes, cq.memory_bytes}) EXPECT_EQ(bytes % 4096, 0u);
   auto* const ring = static_cast<std::byte*>(qp.send_queue);
   for (std::uint32_t i = 0; i < 40; ++i) {  // beyond the ring's 32 blocks and twice the CQ's 16
     const std::uint32_t block = i & (qp.send_wqebbs - 1);
@@ -124,19 +139,20 @@ TEST(Wqe, WrittenByHandItIsServed) {
     __atomic_store_n(&qp.doorbell_record[mlx5::kSendRecord], be32((i + 1) & 0xffff),
                      __ATOMIC_RELEASE);
     __atomic_store_n(qp.doorbell, doorbell, __ATOMIC_RELEASE);
+    if (GetParam() == mlx5::DoorbellWriter::kWakes) qp.wake(qp.wake_context);
 
     mlx5::Cqe64& cqe = cq.entries[i & (cq.entry_count - 1)];
     const std::uint8_t lap = (i & cq.entry_count) != 0;
     const Deadline deadline = Deadline::standard();
-    std::uint8_t op_own = 0xff;
+    mlx5::CqeEnd end{};
     Backoff backoff;
     do {
       ASSERT_FALSE(deadline.passed()) << "no completion for WQE " << i;
       backoff.pause();
-      op_own = __atomic_load_n(&cqe.op_own, __ATOMIC_ACQUIRE);
-    } while (op_own >> 4 == mlx5::kCqeInvalid || (op_own & 1) != lap);
-    ASSERT_EQ(op_own >> 4, mlx5::kCqeRequest);
-    ASSERT_EQ(be16(cqe.wqe_counter), i);
+      end = mlx5::cqe_end(__atomic_load_n(mlx5::end_word(&cqe), __ATOMIC_ACQUIRE));
+    } while (end.opcode == mlx5::kCqeInvalid || end.owner != lap);
+    ASSERT_EQ(end.opcode, mlx5::kCqeRequest);
+    ASSERT_EQ(end.wqe_counter, i);
     ASSERT_EQ(be32(cqe.sop_drop_qpn), 8u << 24 | qp.qp_number);
     __atomic_store_n(&cq.doorbell_record[mlx5::kCqConsumerRecord], be32(i + 1), __ATOMIC_RELEASE);
     ASSERT_EQ(to.bytes()[i], from.bytes()[i]);

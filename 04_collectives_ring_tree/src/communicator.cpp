@@ -1,4 +1,6 @@
+#include <rungs/collectives/all_well.hpp>
 #include <rungs/collectives/communicator.hpp>
+#include <rungs/collectives/watch.hpp>
 
 #include <rungs/core/error.hpp>
 #include <rungs/core/log.hpp>
@@ -7,10 +9,10 @@
 
 #include "detail/agreement.hpp"
 #include "detail/call.hpp"
+#include "detail/describe_wait.hpp"
 #include "detail/device_state.hpp"
 #include "detail/pending.hpp"
 #include "detail/reduces.hpp"
-#include "detail/watch.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -42,8 +44,8 @@ struct Communicator::State {
   int channels = 0;
   Surroundings surroundings;
   std::unique_ptr<detail::DeviceState> on_device;
-  gpu::Buffer<detail::Control> control;
-  std::unique_ptr<detail::Watch> watch;
+  gpu::Buffer<Control> control;
+  std::unique_ptr<Watch> watch;
   detail::Pending pending;
   std::uint64_t operations = 0;
   double timeout_seconds = 0;
@@ -80,7 +82,7 @@ Communicator::State::State(bootstrap::Group& its_group, const gpu::Device& its_d
     const detail::Layout layout(group.size(), settings.channels, settings.slot_bytes);
     on_device = std::make_unique<detail::DeviceState>(device, layout, stream);
   });
-  detail::all_well(group, code, problem);
+  all_well(group, code, problem);
 
   // 2. Agree, and map each other's memory.
   const detail::Agreement agreement = detail::agree(group, settings, table, device);
@@ -88,18 +90,23 @@ Communicator::State::State(bootstrap::Group& its_group, const gpu::Device& its_d
   channels = settings.channels;
   timeout_seconds = static_cast<double>(settings.timeout_ns) / 1e9;
   problem = on_device->links().connect(group, agreement.ordinals);
+  for (int rank = 0; rank < group.size() && problem.empty(); ++rank) {
+    if (rank != group.rank() && on_device->links().of(rank) == nullptr)
+      problem = concat("rank ", rank, " is on another host, and its memory cannot be mapped");
+  }
   code = ErrorCode::kUnsupported;
 
   // 3. Tell the kernels, and load them: nothing may be loaded while another rank's kernel waits.
   if (problem.empty()) {
     attempt([&] {
-      watch = std::make_unique<detail::Watch>(group, *control.data(), timeout_seconds);
+      watch = std::make_unique<Watch>(group, *control.data(),
+                                      WatchOptions{timeout_seconds, &detail::describe_wait});
       on_device->publish(group.rank(), settings.rings, *control.data(), settings.timeout_ns,
                          stream);
       load_kernels(stream);
     });
   }
-  detail::all_well(group, code, problem);
+  all_well(group, code, problem);
 }
 
 void Communicator::State::load_kernels(gpu::StreamHandle stream) {
@@ -247,6 +254,10 @@ void Communicator::synchronize(gpu::StreamHandle stream, const Deadline& deadlin
 }
 
 std::optional<AsyncError> Communicator::async_error() const { return state_->watch->error(); }
+
+const std::uint32_t* Communicator::abort_word() const noexcept {
+  return &state_->control.data()->abort;
+}
 
 void Communicator::abort(const std::string& reason) noexcept { state_->watch->abort(reason); }
 

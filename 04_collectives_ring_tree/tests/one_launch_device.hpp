@@ -1,7 +1,7 @@
 #pragma once
 /// @file one_launch_device.hpp
-/// All ranks of a collective in one launch: block (c, r) is channel c of rank r. A compute-sanitizer
-/// run needs that: under the tool kernels of two streams take turns, and ranks that are launches of
+/// All ranks of a collective in one launch: block (c, r) is channel c of rank r. compute-sanitizer
+/// needs that: under the tool kernels of two streams take turns, and ranks that are launches of
 /// their own wait for each other in vain. For kernel sources of tests.
 
 #include "one_launch.hpp"

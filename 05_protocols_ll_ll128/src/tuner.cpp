@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -94,32 +96,64 @@ struct Forced {
   std::optional<ProtocolId> protocol;
 };
 
-Forced read_forced() {
+/// "a or b", "a, b or c"
+std::string one_of(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += concat(i == 0 ? "" : i + 1 == words.size() ? " or " : ", ", words[i]);
+  return text;
+}
+
+template <class T>
+void add_new(std::vector<T>& all, const T& value) {
+  if (std::find(all.begin(), all.end(), value) == all.end()) all.push_back(value);
+}
+
+Forced read_forced(std::span<const KernelModel> above) {
+  std::vector<std::string_view> algorithms{"root", "ring"};
+  std::vector<ProtocolId> protocols{ProtocolId::kSimple, ProtocolId::kLl};
+  for (const KernelModel& model : above) {
+    add_new(algorithms, model.algorithm);
+    add_new(protocols, model.protocol);
+  }
   Forced forced;
   forced.algorithm = env::string("RUNGS_ALGO", "");
-  RUNGS_REQUIRE(
-      forced.algorithm.empty() || forced.algorithm == "root" || forced.algorithm == "ring",
-      "environment variable RUNGS_ALGO is '", forced.algorithm, "': it must be root or ring");
+  RUNGS_REQUIRE(forced.algorithm.empty() || std::find(algorithms.begin(), algorithms.end(),
+                                                      forced.algorithm) != algorithms.end(),
+                "environment variable RUNGS_ALGO is '", forced.algorithm, "': it must be ",
+                one_of(algorithms));
   const std::string protocol = env::string("RUNGS_PROTO", "");
-  if (protocol == "Simple") forced.protocol = ProtocolId::kSimple;
-  if (protocol == "LL") forced.protocol = ProtocolId::kLl;
+  std::vector<std::string_view> names;
+  for (const ProtocolId known : protocols) {
+    names.emplace_back(to_string(known));
+    if (protocol == names.back()) forced.protocol = known;
+  }
   RUNGS_REQUIRE(protocol.empty() || forced.protocol.has_value(),
-                "environment variable RUNGS_PROTO is '", protocol, "': it must be Simple or LL");
+                "environment variable RUNGS_PROTO is '", protocol, "': it must be ", one_of(names));
   return forced;
 }
 
+/// What of it counts for one question.
+struct Restriction {
+  std::string_view algorithm = {};
+  std::optional<ProtocolId> protocol = {};
+};
+
 class ModelTuner final : public collectives::Tuner {
  public:
-  explicit ModelTuner(Forced forced) : forced_(std::move(forced)) {}
+  ModelTuner(Forced forced, std::span<const KernelModel> above)
+      : forced_(std::move(forced)),
+        above_(above.begin(), above.end()) {}
 
   [[nodiscard]] Choice choose(const Question& question, KernelTable table,
                               int max_channels) const override {
     const int channels = collectives::channels_for(question.size_bytes, max_channels);
+    const Restriction restriction = restriction_on(question, table);
     std::optional<std::size_t> best;
     double best_us = 0;
     for (std::size_t i = 0; i < table.size(); ++i) {
-      if (!serves(table[i], question) || !allowed(table[i], question)) continue;
-      const double us = modelled_us(table[i], question, channels);
+      if (!serves(table[i], question) || !allowed(table[i], question, restriction)) continue;
+      const double us = time_us(table[i], question, channels);
       if (best && best_us <= us) continue;
       best = i;
       best_us = us;
@@ -136,25 +170,47 @@ class ModelTuner final : public collectives::Tuner {
     const Choice choice = choose(question, table, max_channels);
     const KernelEntry& best = table[choice.entry];
     return concat(name_of(best), " with ", choice.channels,
-                  " channels: ", std::round(modelled_us(best, question, choice.channels)),
+                  " channels: ", std::round(time_us(best, question, choice.channels)),
                   " us by the model for ", question.size_bytes, " bytes",
                   others(question, table, choice.channels, &best));
   }
 
  private:
-  [[nodiscard]] bool allowed(const KernelEntry& entry, const Question& question) const {
-    return (forced_.algorithm.empty() || entry.algorithm == forced_.algorithm) &&
-           (!forced_.protocol || entry.protocol == *forced_.protocol) &&
+  [[nodiscard]] double time_us(const KernelEntry& entry, const Question& question,
+                               int channels) const {
+    for (const KernelModel& model : above_) {
+      if (model.algorithm == entry.algorithm && model.protocol == entry.protocol)
+        return model.time_us(question, channels);
+    }
+    return modelled_us(entry, question, channels);
+  }
+
+  /// Does not count for a collective that the table does not have it for.
+  [[nodiscard]] Restriction restriction_on(const Question& question, KernelTable table) const {
+    Restriction restriction;
+    for (const KernelEntry& entry : table) {
+      if (!serves(entry, question)) continue;
+      if (entry.algorithm == forced_.algorithm) restriction.algorithm = entry.algorithm;
+      if (entry.protocol == forced_.protocol) restriction.protocol = entry.protocol;
+    }
+    return restriction;
+  }
+
+  [[nodiscard]] static bool allowed(const KernelEntry& entry, const Question& question,
+                                    const Restriction& restriction) {
+    return (restriction.algorithm.empty() || entry.algorithm == restriction.algorithm) &&
+           (!restriction.protocol || entry.protocol == *restriction.protocol) &&
            entry.illegal(question.surroundings).empty();
   }
 
   /// What speaks against an entry that is not allowed.
-  [[nodiscard]] std::string why_not(const KernelEntry& entry, const Question& question) const {
-    if (!forced_.algorithm.empty() && entry.algorithm != forced_.algorithm) {
-      return concat("is not the algorithm that RUNGS_ALGO=", forced_.algorithm, " asks for");
+  [[nodiscard]] static std::string why_not(const KernelEntry& entry, const Question& question,
+                                           const Restriction& restriction) {
+    if (!restriction.algorithm.empty() && entry.algorithm != restriction.algorithm) {
+      return concat("is not the algorithm that RUNGS_ALGO=", restriction.algorithm, " asks for");
     }
-    if (forced_.protocol && entry.protocol != *forced_.protocol) {
-      return concat("is not the protocol that RUNGS_PROTO=", to_string(*forced_.protocol),
+    if (restriction.protocol && entry.protocol != *restriction.protocol) {
+      return concat("is not the protocol that RUNGS_PROTO=", to_string(*restriction.protocol),
                     " asks for");
     }
     return concat("is not legal here: ", entry.illegal(question.surroundings));
@@ -163,24 +219,26 @@ class ModelTuner final : public collectives::Tuner {
   /// Every other entry that serves the question, each after a semicolon, with its time or reason.
   [[nodiscard]] std::string others(const Question& question, KernelTable table, int channels,
                                    const KernelEntry* best) const {
+    const Restriction restriction = restriction_on(question, table);
     std::string text;
     for (const KernelEntry& entry : table) {
       if (!serves(entry, question) || &entry == best) continue;
       text += concat("; ", name_of(entry), " ");
-      text += allowed(entry, question)
-                  ? concat(std::round(modelled_us(entry, question, channels)), " us")
-                  : why_not(entry, question);
+      text += allowed(entry, question, restriction)
+                  ? concat(std::round(time_us(entry, question, channels)), " us")
+                  : why_not(entry, question, restriction);
     }
     return text.empty() ? "; the table has no other kernel for it" : text;
   }
 
   Forced forced_;
+  std::vector<KernelModel> above_;
 };
 
 }  // namespace
 
-std::shared_ptr<const collectives::Tuner> tuner() {
-  return std::make_shared<ModelTuner>(read_forced());
+std::shared_ptr<const collectives::Tuner> tuner(std::span<const KernelModel> above) {
+  return std::make_shared<ModelTuner>(read_forced(above), above);
 }
 
 }  // namespace rungs::protocols

@@ -5,6 +5,7 @@
 #include <rungs/gpu/buffer.hpp>
 #include <rungs/gpu/device.hpp>
 
+#include "catalog/my_rungs.hpp"
 #include "check.hpp"
 
 #include <gtest/gtest.h>
@@ -199,7 +200,7 @@ TEST_F(Contract, WhatTmaCannotReadFallsBackWithAReason) {
 TEST_F(Contract, AWrongCallIsAnErrorOfEveryRung) {
   Args args = args_;
   args.a.strides = {0, 1};
-  for (const auto& rung : kLadder) {
+  for (const auto& rung : whole_ladder()) {
     EXPECT_THROW(rung.prepare(args, ladder::Machine{&device(), 1}), Error) << rung.name;
   }
 }

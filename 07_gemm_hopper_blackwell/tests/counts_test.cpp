@@ -4,6 +4,7 @@
 #include <rungs/gpu/graph.hpp>
 #include <rungs/gpu/stream.hpp>
 
+#include "catalog/my_rungs.hpp"
 #include "check.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace {
 class Counts : public OnDevice<::testing::TestWithParam<std::size_t>> {
  protected:
   void SetUp() override { needs_rung(rung()); }
-  const ladder::Rung<Args>& rung() const { return kLadder[GetParam()]; }
+  ladder::Rung<Args> rung() const { return whole_ladder()[GetParam()]; }
 };
 
 GemmShape sized(int m, int n, int k) {
@@ -86,10 +87,10 @@ TEST_P(Counts, ACapturedProductFollowsThem) {
 }
 
 std::string rung_name(const ::testing::TestParamInfo<std::size_t>& info) {
-  return std::string(kLadder[info.param].name);
+  return std::string(whole_ladder()[info.param].name);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllRungs, Counts, ::testing::Range(std::size_t{0}, kLadder.size()),
+INSTANTIATE_TEST_SUITE_P(AllRungs, Counts, ::testing::Range(std::size_t{0}, whole_ladder().size()),
                          rung_name);
 
 }  // namespace

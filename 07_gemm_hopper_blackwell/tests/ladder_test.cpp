@@ -5,6 +5,7 @@
 #include <rungs/gpu/stream.hpp>
 #include <rungs/testing/compare.hpp>
 
+#include "catalog/my_rungs.hpp"
 #include "check.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ constexpr std::array<Size, 18> kSizes{{{0, 5, 7},
 class Ladder : public OnDevice<::testing::TestWithParam<std::tuple<std::size_t, bool, bool>>> {
  protected:
   void SetUp() override { needs_rung(rung()); }
-  const ladder::Rung<Args>& rung() const { return kLadder[std::get<0>(GetParam())]; }
+  ladder::Rung<Args> rung() const { return whole_ladder()[std::get<0>(GetParam())]; }
   GemmShape shape(const Size& size) const {
     GemmShape shape;
     shape.m = size.m;
@@ -105,13 +106,13 @@ TEST_P(Ladder, GivesTheSameBitsTwice) {
 }
 
 std::string case_name(const ::testing::TestParamInfo<std::tuple<std::size_t, bool, bool>>& info) {
-  return std::string(kLadder[std::get<0>(info.param)].name) +
+  return std::string(whole_ladder()[std::get<0>(info.param)].name) +
          (std::get<1>(info.param) ? "_AMajorM" : "_AMajorK") +
          (std::get<2>(info.param) ? "_BMajorN" : "_BMajorK");
 }
 
 INSTANTIATE_TEST_SUITE_P(AllRungs, Ladder,
-                         ::testing::Combine(::testing::Range(std::size_t{0}, kLadder.size()),
+                         ::testing::Combine(::testing::Range(std::size_t{0}, whole_ladder().size()),
                                             ::testing::Bool(), ::testing::Bool()),
                          case_name);
 

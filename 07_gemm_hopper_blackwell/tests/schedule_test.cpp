@@ -82,6 +82,13 @@ TEST_P(ScheduleTest, HoldsUnder) {
 
 std::string setting_name(const ::testing::TestParamInfo<Setting>& info) { return info.param.name; }
 
+#if defined(RUNGS_SANITIZE_THREAD)
+// At eleven seconds each: what differs in who runs beside whom. When copies land is the same to it.
+constexpr std::array<Setting, 3> kSettings{
+    {{"SevenSms", "RUNGS_EMULATED_SMS=7"},
+     {"RandomSchedule1", "RUNGS_EMULATOR_ASYNC=random RUNGS_EMULATOR_SEED=1"},
+     {"RandomThreadOrder", "RUNGS_EMULATOR_SEED=4"}}};
+#else
 constexpr std::array<Setting, 8> kSettings{
     {{"OneSm", "RUNGS_EMULATED_SMS=1"},
      {"SevenSms", "RUNGS_EMULATED_SMS=7"},
@@ -92,6 +99,7 @@ constexpr std::array<Setting, 8> kSettings{
      {"RandomScheduleOneSm",
       "RUNGS_EMULATOR_ASYNC=random RUNGS_EMULATOR_SEED=3 RUNGS_EMULATED_SMS=1"},
      {"RandomThreadOrder", "RUNGS_EMULATOR_SEED=4"}}};
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Emulator, ScheduleTest, ::testing::ValuesIn(kSettings), setting_name);
 

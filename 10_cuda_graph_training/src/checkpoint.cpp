@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "detail/fnv.hpp"
+#include "rank_checkpoint.hpp"
 
 namespace rungs::training {
 namespace {
@@ -30,7 +31,9 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40 && offsetof(Header, checksum) == 32);
 
-constexpr char kMagic[] = {'R', 'U', 'N', 'G', 'S', 'C', 'K', 'P'};
+using Magic = char[8];
+constexpr Magic kWhole = {'R', 'U', 'N', 'G', 'S', 'C', 'K', 'P'};
+constexpr Magic kManifest = {'R', 'U', 'N', 'G', 'S', 'M', 'A', 'N'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kArrays = 3;
 
@@ -70,44 +73,18 @@ bool only_more_steps(const std::string& name, const std::string& theirs, const s
   return name == "train.steps" && std::atoll(theirs.c_str()) <= std::atoll(ours.c_str());
 }
 
-// @throws Error kInvalidArgument naming the first difference between the file's configuration and
-// ours.
-void compare_fields(const std::string& path, const Fields& saved, const Fields& fields,
-                    Resume rule) {
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto& [name, ours] = fields[i];
-    RUNGS_REQUIRE(i < saved.size() && saved[i].first == name, path, ": no field ", name,
-                  " where one is expected");
-    const std::string& theirs = saved[i].second;
-    if (theirs == ours || (rule == Resume::kMoreSteps && only_more_steps(name, theirs, ours)))
-      continue;
-    RUNGS_REQUIRE(name.rfind("text.", 0) != 0, path,
-                  ": was saved while training on another text; it continues only on that one");
-    RUNGS_THROW(kInvalidArgument, path, ": was saved with ", name, " = ", readable(theirs),
-                ", this trainer has ", readable(ours),
-                "; make the trainer with the saved configuration to resume");
-  }
-  RUNGS_REQUIRE(saved.size() == fields.size(), path, ": unexpected field ",
-                saved[fields.size()].first);
+bool begins_with(const Header& header, const Magic& magic) {
+  return std::memcmp(header.magic, magic, sizeof(magic)) == 0;
 }
 
-// The file's bytes and the parts of them, once it has been found to be ours, whole and undamaged.
-struct Verified {
-  std::vector<std::uint8_t> content;
+// @throws Error kInvalidArgument unless the file is ours, whole and undamaged
+Header verified_header(const std::string& path, const std::vector<std::uint8_t>& content) {
   Header header{};
-  Fields fields;
-};
-
-Verified read_verified(const std::string& path) {
-  Verified result;
-  result.content = file::read_bytes(path);
-  const std::vector<std::uint8_t>& content = result.content;
-  Header& header = result.header;
   RUNGS_REQUIRE(content.size() >= sizeof(header), path, ": truncated: ", content.size(),
                 " bytes, the header alone has ", sizeof(header));
   std::memcpy(&header, content.data(), sizeof(header));
-  RUNGS_REQUIRE(std::memcmp(header.magic, kMagic, sizeof(kMagic)) == 0, path,
-                ": not a rungs checkpoint (it does not begin with RUNGSCKP)");
+  RUNGS_REQUIRE(begins_with(header, kWhole) || begins_with(header, kManifest), path,
+                ": not a rungs checkpoint (it begins with neither RUNGSCKP nor RUNGSMAN)");
   RUNGS_REQUIRE(header.version == kVersion, path, ": has version ", header.version,
                 ", this program reads version ", kVersion);
   // In steps that cannot overflow, whatever the header says.
@@ -120,29 +97,14 @@ Verified read_verified(const std::string& path) {
   const std::uint64_t checksum = checksum_of(header, content.data() + sizeof(header), rest);
   RUNGS_REQUIRE(checksum == header.checksum, path, ": damaged: the checksum is ", std::hex,
                 checksum, ", the header says ", header.checksum);
-  const auto* text = reinterpret_cast<const char*>(content.data() + sizeof(header));
-  result.fields = fields_in(std::string(text, header.fields_bytes));
-  return result;
+  return header;
 }
 
-}  // namespace
-
-std::string checkpoint_path(const std::string& directory) { return directory + "/checkpoint.bin"; }
-
-CheckpointInfo inspect_checkpoint(const std::string& directory) {
-  const std::string path = checkpoint_path(directory);
-  const Verified file = read_verified(path);
-  CheckpointInfo info;
-  read_fields(file.fields, path, info.model, info.train);
-  info.steps_done = static_cast<int>(file.header.step);
-  return info;
-}
-
-void write_checkpoint(const std::string& directory, const Fields& fields,
-                      const Checkpoint& checkpoint) {
+std::uint64_t write(const std::string& path, const Magic& magic, const Fields& fields,
+                    const Checkpoint& checkpoint) {
   const std::string text = text_of(fields);
   Header header{};
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  std::memcpy(header.magic, magic, sizeof(magic));
   header.version = kVersion;
   header.fields_bytes = static_cast<std::uint32_t>(text.size());
   header.step = checkpoint.step;
@@ -162,32 +124,97 @@ void write_checkpoint(const std::string& directory, const Fields& fields,
   header.checksum =
       checksum_of(header, content.data() + sizeof(header), content.size() - sizeof(header));
   std::memcpy(content.data(), &header, sizeof(header));
+  file::write_atomic(path, std::span<const std::byte>(content));
+  return header.checksum;
+}
 
+}  // namespace
+
+std::string checkpoint_path(const std::string& directory) { return directory + "/checkpoint.bin"; }
+
+CheckpointInfo inspect_checkpoint(const std::string& directory) {
+  const std::string path = checkpoint_path(directory);
+  const CheckpointFile file = read_file(path);
+  CheckpointInfo info;
+  read_fields(file.fields, path, info.model, info.train);
+  info.steps_done = static_cast<int>(file.step);
+  if (file.manifest) {
+    info.nodes = ranks_of(path, file).nodes;
+    verify_rank_files(directory, file);
+  }
+  return info;
+}
+
+CheckpointFile read_file(const std::string& path) {
+  const std::vector<std::uint8_t> content = file::read_bytes(path);
+  const Header header = verified_header(path, content);
+  CheckpointFile result;
+  result.manifest = begins_with(header, kManifest);
+  result.step = header.step;
+  result.checksum = header.checksum;
+  const std::uint8_t* at = content.data() + sizeof(header);
+  result.fields = fields_in(std::string(reinterpret_cast<const char*>(at), header.fields_bytes));
+  at += header.fields_bytes;
+  result.arrays.step = header.step;
+  for (std::vector<float>* array :
+       {&result.arrays.weights, &result.arrays.moment1, &result.arrays.moment2}) {
+    array->resize(header.count);
+    if (header.count > 0) std::memcpy(array->data(), at, header.count * sizeof(float));
+    at += header.count * sizeof(float);
+  }
+  return result;
+}
+
+std::uint64_t write_file(const std::string& path, const Fields& fields,
+                         const Checkpoint& checkpoint) {
+  return write(path, kWhole, fields, checkpoint);
+}
+
+std::uint64_t write_manifest(const std::string& path, const Fields& fields, std::uint64_t step) {
+  Checkpoint nothing;
+  nothing.step = step;
+  return write(path, kManifest, fields, nothing);
+}
+
+void compare_fields(const std::string& path, const Fields& saved, const Fields& fields,
+                    Resume rule) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto& [name, ours] = fields[i];
+    RUNGS_REQUIRE(i < saved.size() && saved[i].first == name, path, ": no field ", name,
+                  " where one is expected");
+    const std::string& theirs = saved[i].second;
+    if (theirs == ours || (rule == Resume::kMoreSteps && only_more_steps(name, theirs, ours)))
+      continue;
+    RUNGS_REQUIRE(name.rfind("text.", 0) != 0, path,
+                  ": was saved while training on another text; it continues only on that one");
+    RUNGS_THROW(kInvalidArgument, path, ": was saved with ", name, " = ", readable(theirs),
+                ", this trainer has ", readable(ours),
+                "; make the trainer with the saved configuration to resume");
+  }
+  RUNGS_REQUIRE(saved.size() == fields.size(), path, ": unexpected field ",
+                saved[fields.size()].first);
+}
+
+void require_count(const std::string& path, const CheckpointFile& file, std::size_t count) {
+  RUNGS_REQUIRE(file.arrays.weights.size() == count, path, ": holds ", file.arrays.weights.size(),
+                " parameters, this model has ", count);
+}
+
+void write_checkpoint(const std::string& directory, const Fields& fields,
+                      const Checkpoint& checkpoint) {
   file::make_directories(directory);
-  file::write_atomic(checkpoint_path(directory), std::span<const std::byte>(content));
+  write_file(checkpoint_path(directory), fields, checkpoint);
+  remove_rank_files(directory, 0);
 }
 
 Checkpoint read_checkpoint(const std::string& directory, const Fields& fields, Resume rule,
                            std::size_t count) {
   const std::string path = checkpoint_path(directory);
-  // 1. Is it one of ours, whole and undamaged?
-  const Verified file = read_verified(path);
-  const Header& header = file.header;
-  // 2. Is it of this model, these settings and this text?
+  CheckpointFile file = read_file(path);
+  if (file.manifest) require_ranks(path, ranks_of(path, file), {});
   compare_fields(path, file.fields, fields, rule);
-  RUNGS_REQUIRE(header.count == count, path, ": holds ", header.count,
-                " parameters, this model has ", count);
-
-  Checkpoint checkpoint;
-  checkpoint.step = header.step;
-  const std::uint8_t* at = file.content.data() + sizeof(header) + header.fields_bytes;
-  for (std::vector<float>* array :
-       {&checkpoint.weights, &checkpoint.moment1, &checkpoint.moment2}) {
-    array->resize(count);
-    std::memcpy(array->data(), at, count * sizeof(float));
-    at += count * sizeof(float);
-  }
-  return checkpoint;
+  require_count(path, file, count);
+  return std::move(file.arrays);
 }
 
 }  // namespace rungs::training

@@ -1,6 +1,7 @@
 #include "config.hpp"
 
 #include <rungs/core/error.hpp>
+#include <rungs/moe/layer.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +11,6 @@
 #include <limits>
 
 #include "detail/fnv.hpp"
-#include "layers/router.hpp"
 
 namespace rungs::training {
 namespace {
@@ -97,7 +97,7 @@ void validate(const ModelConfig& model, const TrainConfig& train) {
       model.width / model.heads % 8 == 0,
       "model.width / model.heads, the head dimension, must be a multiple of 8 (16-byte rows), got ",
       model.width, " / ", model.heads, " = ", model.width / model.heads);
-  require_range("model.experts", model.experts, 1, layers::kMaxExperts);
+  require_range("model.experts", model.experts, 1, moe::kMaxExperts);
   require_range("model.top_k", model.top_k, 1, model.experts);
   require_range("model.hidden", model.hidden, 64, 65536);
   RUNGS_REQUIRE(model.hidden % 64 == 0, "model.hidden must be a multiple of 64, got ",
@@ -115,6 +115,15 @@ void validate(const ModelConfig& model, const TrainConfig& train) {
   RUNGS_REQUIRE((tokens + 63) / 64 * 64 * model.experts <= std::numeric_limits<int>::max() / 4,
                 "train.batch * model.context * model.experts must stay below 2^29, got ",
                 train.batch, " * ", model.context, " * ", model.experts);
+}
+
+void validate(const ModelConfig& model, const TrainConfig& train, int ranks) {
+  RUNGS_REQUIRE(model.experts % ranks == 0, "model.experts must be a multiple of the ", ranks,
+                " ranks, which hold equally many, got ", model.experts);
+  RUNGS_REQUIRE(train.batch % ranks == 0,
+                "train.batch, the sequences of all ranks together, must "
+                "be a multiple of the ",
+                ranks, " ranks, got ", train.batch);
 }
 
 void validate(const Corpus& corpus, int context) {

@@ -11,6 +11,8 @@ namespace rungs::training {
 
 /// @throws Error kInvalidArgument naming the field, its value and the rule
 void validate(const ModelConfig& model, const TrainConfig& train);
+/// What several ranks need beyond that: equal shares for all.
+void validate(const ModelConfig& model, const TrainConfig& train, int ranks);
 /// @throws Error kInvalidArgument if a part of the text is shorter than one sequence and its last
 /// target
 void validate(const Corpus& corpus, int context);

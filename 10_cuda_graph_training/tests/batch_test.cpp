@@ -36,7 +36,8 @@ struct Drawn {
   std::vector<std::int32_t> tokens, targets;
 };
 
-Drawn draw(std::size_t text_bytes, std::uint64_t step, std::uint64_t seed) {
+Drawn draw(std::size_t text_bytes, std::uint64_t step, std::uint64_t seed, int first = 0,
+           int batch = kBatch) {
   std::vector<std::uint8_t> text;
   for (std::size_t i = 0; i < text_bytes; ++i) text.push_back(static_cast<std::uint8_t>(i));
   const auto text_device = on_device(text);
@@ -51,10 +52,11 @@ Drawn draw(std::size_t text_bytes, std::uint64_t step, std::uint64_t seed) {
                       .tokens = tokens.data(),
                       .targets = targets.data(),
                       .seed = seed,
+                      .first_sequence = first,
                       .first_window = 0,
                       .window_stride = 0,
                       .windows = 1,
-                      .batch = kBatch,
+                      .batch = batch,
                       .context = kContext},
                      queue());
   return {tokens.download(), targets.download()};
@@ -83,6 +85,19 @@ TEST(Batch, DependsOnStepAndSeedAlone) {
   EXPECT_EQ(draw(200, 3, 1).tokens, draw(200, 3, 1).tokens);
   EXPECT_NE(draw(200, 3, 1).tokens, draw(200, 4, 1).tokens);
   EXPECT_NE(draw(200, 3, 1).tokens, draw(200, 3, 2).tokens);
+}
+
+TEST(Batch, RanksTakeTheSequencesThatOneWouldDraw) {
+  const Drawn all = draw(200, 3, 1);
+  constexpr int kMine = kBatch / 5;
+  for (int rank = 0; rank < 5; ++rank) {
+    const Drawn mine = draw(200, 3, 1, rank * kMine, kMine);
+    const auto begin = static_cast<std::size_t>(rank * kMine * kContext);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(kMine * kContext); ++i) {
+      ASSERT_EQ(mine.tokens[i], all.tokens[begin + i]) << "rank " << rank << ", token " << i;
+      ASSERT_EQ(mine.targets[i], all.targets[begin + i]) << "rank " << rank << ", token " << i;
+    }
+  }
 }
 
 TEST(Batch, AShortestTextHasOneStart) {

@@ -25,7 +25,7 @@ TEST_P(CrossEntropyRows, MatchesTheOracle) {
   auto loss = poisoned<float>(rows);
   auto d_logits = poisoned<bf16>(rows * kClasses);
   layers::cross_entropy({logits_device.data(), targets_device.data(), loss.data(), d_logits.data(),
-                         GetParam(), kClasses},
+                         GetParam(), GetParam(), kClasses},
                         queue());
   const auto want = testing::cross_entropy(widen(logits), targets, kClasses);
   // log of a sum of 256 terms: some roundings of the largest magnitude, 200.
@@ -47,7 +47,7 @@ TEST(CrossEntropyContract, NanInALogitReachesTheLoss) {
   const auto targets_device = on_device(std::vector<std::int32_t>{3, 4});
   auto loss = poisoned<float>(2);
   layers::cross_entropy(
-      {logits_device.data(), targets_device.data(), loss.data(), nullptr, 2, kClasses}, queue());
+      {logits_device.data(), targets_device.data(), loss.data(), nullptr, 2, 2, kClasses}, queue());
   const auto got = loss.download();
   EXPECT_NEAR(got[0], std::log(256.0), 1e-5);
   EXPECT_TRUE(std::isnan(got[1]));

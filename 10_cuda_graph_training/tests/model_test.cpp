@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "catalog/reference_model.hpp"
 #include "support.hpp"
@@ -77,7 +79,8 @@ class WholeModel : public ::testing::TestWithParam<ModelConfig> {
     for (const float row : model->loss_rows().download())
       loss += static_cast<double>(row) / static_cast<double>(tokens);
     for (int l = 0; l < config.layers; ++l)
-      input.expert.push_back(model->kept(static_cast<std::size_t>(l)).expert.download());
+      input.expert.push_back(from_device(model->experts(static_cast<std::size_t>(l)).chosen(),
+                                         tokens * static_cast<std::size_t>(config.top_k)));
     for (const Parameter& p : layout.parameters()) {
       auto& target = doubles[p.name];
       for (std::int64_t i = 0; i < p.count(); ++i) {
@@ -115,8 +118,9 @@ TEST_P(WholeModel, LossAndRoutingMatchTheReference) {
              top_k = static_cast<std::size_t>(config.top_k);
   for (std::size_t l = 0; l < want.probabilities.size(); ++l) {
     const auto& p = want.probabilities[l];
-    EXPECT_EQ(testing::first_mismatch(model->kept(l).probabilities.download(), p,
-                                      {.absolute = kRoundings * kBf16Rounding}),
+    EXPECT_EQ(testing::first_mismatch(
+                  from_device(model->experts(l).probabilities(), input.tokens.size() * experts), p,
+                  {.absolute = kRoundings * kBf16Rounding}),
               "")
         << "layer " << l;
     for (std::size_t n = 0; n < input.tokens.size(); ++n) {
@@ -192,6 +196,59 @@ TEST(ParameterLayout, OffsetsAreAlignedDisjointAndDecayedFirst) {
   EXPECT_LE(end, layout.count());
   // 2·(3·128² + 128² + 4·128 + 2·4·512·128 + 4·128) + 256·128 + 2·128 + (256 + 64)·128.
   EXPECT_EQ(layout.trained(), 1255680);
+}
+
+TEST(ParameterLayout, RanksHoldAllDenseParametersAndTheirShareOfTheExperts) {
+  const ModelConfig config = tiny(6, 2);
+  const ParameterLayout whole(config);
+  const auto all = whole.initial_values(5);
+  for (const int ranks : {1, 2, 3}) {
+    std::map<std::string, std::int64_t> experts_seen;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ParameterLayout layout(config, rank, ranks);
+      EXPECT_EQ(layout.trained(), whole.trained());
+      const auto mine = layout.initial_values(5);
+      ASSERT_EQ(layout.parameters().size(), whole.parameters().size());
+      for (std::size_t p = 0; p < layout.parameters().size(); ++p) {
+        const Parameter &part = layout.parameters()[p], &full = whole.parameters()[p];
+        const bool expert = full.name.find("experts.") != std::string::npos;
+        ASSERT_EQ(part.name, full.name);
+        ASSERT_EQ(part.count(), expert ? full.count() / ranks : full.count());
+        EXPECT_EQ(part.first, expert ? rank * part.count() : 0);
+        experts_seen[part.name] += part.count();
+        for (std::int64_t i = 0; i < part.count(); ++i) {
+          ASSERT_EQ(mine[static_cast<std::size_t>(part.offset + i)],
+                    all[static_cast<std::size_t>(full.offset + part.first + i)])
+              << part.name << "[" << i << "] of rank " << rank;
+        }
+      }
+      // The ranges tell dense parameters from experts, and leave nothing out.
+      std::vector<int> owner(static_cast<std::size_t>(layout.count()), 0);
+      const auto mark = [&](const Range& range, int who) {
+        for (std::int64_t i = range.begin; i < range.begin + range.count; ++i)
+          owner[static_cast<std::size_t>(i)] += who;
+      };
+      for (std::size_t l = 0; l < layout.layers.size(); ++l) {
+        mark(layout.dense(l), 1);
+        mark(layout.experts(l), 100);
+        const std::int64_t behind = static_cast<std::int64_t>(l) * layout.layer_stride();
+        EXPECT_EQ(layout.dense(l).begin, layout.dense(0).begin + behind);
+        EXPECT_EQ(layout.experts(l).begin, layout.experts(0).begin + behind);
+      }
+      mark(layout.head_range(), 1);
+      mark(layout.undecayed(), 1);
+      for (const Parameter& p : layout.parameters()) {
+        const bool expert = p.name.find("experts.") != std::string::npos;
+        for (std::int64_t i = 0; i < p.count(); ++i)
+          ASSERT_EQ(owner[static_cast<std::size_t>(p.offset + i)], expert ? 100 : 1) << p.name;
+      }
+      EXPECT_EQ(std::count(owner.begin(), owner.end(), 0), 0);
+    }
+    for (const Parameter& p : whole.parameters()) {
+      const bool expert = p.name.find("experts.") != std::string::npos;
+      EXPECT_EQ(experts_seen[p.name], expert ? p.count() : ranks * p.count()) << p.name;
+    }
+  }
 }
 
 TEST(ParameterLayout, InitialValuesHaveTheirDeviationAndDependOnTheSeed) {

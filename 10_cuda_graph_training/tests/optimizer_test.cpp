@@ -32,29 +32,33 @@ struct Problem {
   gpu::Buffer<StepState> state = on_device(std::vector<StepState>(1, StepState{}));
   gpu::Buffer<StepReport> report{device(), 1, gpu::Space::kHostMapped};
   float clip = 1.0f;
+  optimizer::RankSums over{};
 
+  [[nodiscard]] optimizer::OptimizerArgs args() const {
+    return {.weights = weights_d.data(),
+            .weights_bf16 = narrow.data(),
+            .moment1 = moment1.data(),
+            .moment2 = moment2.data(),
+            .gradients = gradients_d.data(),
+            .partials = partials.data(),
+            .loss_rows = loss_rows.data(),
+            .balance = balance.data(),
+            .state = state.data(),
+            .report = report.data(),
+            .count = static_cast<std::int64_t>(kCount),
+            .decayed = kDecayed,
+            .rows = kRows,
+            .layers = kLayers,
+            .experts = kExperts,
+            .steps = 8,
+            .warmup_steps = 3,
+            .lr = 0.01f,
+            .weight_decay = 0.1f,
+            .clip = clip,
+            .over = over};
+  }
   StepReport update() {
-    optimizer::update({.weights = weights_d.data(),
-                       .weights_bf16 = narrow.data(),
-                       .moment1 = moment1.data(),
-                       .moment2 = moment2.data(),
-                       .gradients = gradients_d.data(),
-                       .partials = partials.data(),
-                       .loss_rows = loss_rows.data(),
-                       .balance = balance.data(),
-                       .state = state.data(),
-                       .report = report.data(),
-                       .count = static_cast<std::int64_t>(kCount),
-                       .decayed = kDecayed,
-                       .rows = kRows,
-                       .layers = kLayers,
-                       .experts = kExperts,
-                       .steps = 8,
-                       .warmup_steps = 3,
-                       .lr = 0.01f,
-                       .weight_decay = 0.1f,
-                       .clip = clip},
-                      queue());
+    optimizer::update(args(), queue());
     gpu::synchronize(nullptr);
     return *report.data();
   }
@@ -130,6 +134,73 @@ TEST(Optimizer, ANonFiniteStepChangesNothingAndIsReported) {
     EXPECT_EQ(p.update().finite, 0u);
     EXPECT_EQ(testing::first_bit_difference(p.weights_d.download(), weights), "");
   }
+}
+
+// Two ranks, one after the other on this device: elements 1024 to 2047 and 3072 to 3135 are their
+// own, the others are shared. The test adds the shares as an all-reduce would.
+TEST(Optimizer, RanksSettleOnTheSumsOfAll) {
+  constexpr int kRanks = 2;
+  constexpr std::size_t kShares = kRanks * optimizer::kShareFloats;
+  const optimizer::Ranges own{.begin = 1024, .stride = 2048, .length = 64, .number = 2};
+  Problem ranks[kRanks];
+  std::vector<float> gradients[kRanks];
+  gpu::Buffer<float> shares[kRanks];
+  std::vector<float> sum(kShares, 0.0f);
+  double squares = 0;
+  for (int r = 0; r < kRanks; ++r) {
+    Problem& p = ranks[r];
+    gradients[r] = testing::normal_f32(Problem::kCount, 30);
+    for (const std::size_t begin : {std::size_t{1024}, std::size_t{3072}}) {
+      const auto mine = testing::normal_f32(64, 31 + static_cast<std::uint64_t>(r), 1e3);
+      std::copy(mine.begin(), mine.end(), gradients[r].begin() + static_cast<long>(begin));
+      for (const float g : mine) squares += static_cast<double>(g) * static_cast<double>(g);
+    }
+    p.gradients_d.upload(gradients[r]);
+    p.loss_rows = on_device(std::vector<float>{1, 2, 3, 4, r == 0 ? 5.0f : 1e7f});
+    shares[r] = poisoned<float>(kShares);
+    p.over = {.rank = r,
+              .ranks = kRanks,
+              .shares = shares[r].data(),
+              .experts = own,
+              .dense = {{.begin = 0, .stride = 2048, .length = 1024, .number = 2},
+                        {.begin = 1088, .stride = 0, .length = 960, .number = 1}}};
+    optimizer::fill_shares(p.args(), queue());
+    const auto filled = shares[r].download();
+    for (std::size_t i = 0; i < kShares; ++i) {
+      sum[i] += filled[i];
+      EXPECT_TRUE(static_cast<int>(i) / optimizer::kShareFloats == r || filled[i] == 0.0f) << i;
+    }
+  }
+  const auto add_range = [&](std::size_t begin, std::size_t count) {
+    for (std::size_t i = begin; i < begin + count; ++i)
+      squares += static_cast<double>(gradients[0][i]) * static_cast<double>(gradients[0][i]);
+  };
+  add_range(0, 1024);
+  add_range(1088, 960);
+  add_range(2048, 1024);
+  StepReport reports[kRanks];
+  for (int r = 0; r < kRanks; ++r) {
+    shares[r].upload(sum);
+    reports[r] = ranks[r].update();
+    const double norm = std::sqrt(squares);
+    EXPECT_NEAR(reports[r].grad_norm, norm, norm * 1024 * kF32Rounding);
+    // Two floats carry 48 bits.
+    const double loss = (15.0 + 10.0 + 1e7) / (2 * Problem::kRows);
+    EXPECT_NEAR(reports[r].loss, loss, loss * 0x1p-47);
+  }
+  EXPECT_EQ(reports[0].grad_norm, reports[1].grad_norm);
+  EXPECT_EQ(reports[0].loss, reports[1].loss);
+
+  // What is not finite on one rank stops all.
+  ranks[1].loss_rows =
+      on_device(std::vector<float>{1, 2, std::numeric_limits<float>::infinity(), 4, 5});
+  optimizer::fill_shares(ranks[1].args(), queue());
+  auto broken = sum;
+  const auto of_one = shares[1].download();
+  std::copy(of_one.begin() + optimizer::kShareFloats, of_one.end(),
+            broken.begin() + optimizer::kShareFloats);
+  shares[0].upload(broken);
+  EXPECT_EQ(ranks[0].update().finite, 0u);
 }
 
 TEST(Optimizer, ScheduleEndsAndWarmUpCanBeZero) {

@@ -11,7 +11,7 @@ namespace {
 std::vector<float> parameters_with_grids_for(int sm_count) {
   const gpu::Stream stream(device());
   TrainingStep step(tiny_model(), tiny_training(), small_corpus(), device(), stream);
-  const Queue queue{.stream = stream, .sm_count = sm_count};
+  const gpu::Queue queue{.stream = stream, .sm_count = sm_count};
   for (int i = 0; i < 3; ++i) step.enqueue(queue);
   stream.synchronize();
   EXPECT_EQ(step.report().step, 3u);

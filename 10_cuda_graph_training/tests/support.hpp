@@ -1,9 +1,8 @@
 #pragma once
 // Small helpers of this stage's tests.
 
-#include <rungs/gpu/buffer.hpp>
-#include <rungs/gpu/device.hpp>
 #include <rungs/testing/compare.hpp>
+#include <rungs/testing/device_data.hpp>
 #include <rungs/testing/poison.hpp>
 #include <rungs/testing/random.hpp>
 
@@ -12,42 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "detail/queue.hpp"
-
 namespace rungs::training {
 
-inline gpu::Device device() { return gpu::Device::open(0); }
-/// The default stream.
-inline Queue queue() { return {.stream = nullptr, .sm_count = device().info().sm_count}; }
-
-template <class T>
-gpu::Buffer<T> on_device(const std::vector<T>& values) {
-  gpu::Buffer<T> buffer(device(), values.size());
-  buffer.upload(values);
-  return buffer;
-}
-
-/// An output nobody has written yet: NaN, or -1.
-template <class T>
-gpu::Buffer<T> poisoned(std::size_t count) {
-  gpu::Buffer<T> buffer(device(), count);
-  testing::poison(buffer);
-  return buffer;
-}
-
-inline std::vector<double> widen(const std::vector<float>& values) {
-  return {values.begin(), values.end()};
-}
-inline std::vector<double> widen(const std::vector<bf16>& values) {
-  std::vector<double> result;
-  for (const bf16 value : values) result.push_back(static_cast<double>(to_float(value)));
-  return result;
-}
-
-/// Half a unit in the last of bf16's 8 significant bits, relative: the largest error of one
-/// rounding.
-inline constexpr double kBf16Rounding = 1.0 / 256;
-/// The same of fp32.
-inline constexpr double kF32Rounding = 1.0 / (1 << 24);
+using testing::device;
+using testing::from_device;
+using testing::kBf16Rounding;
+using testing::kF32Rounding;
+using testing::on_device;
+using testing::poisoned;
+using testing::queue;
+using testing::widen;
 
 }  // namespace rungs::training

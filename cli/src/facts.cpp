@@ -63,7 +63,7 @@ Fact nic_fact() {
 
 Fact rank_fact() {
   return {"ranks", "threads and processes", Verdict::kNote,
-          "'rungs launch' starts a program as several; training over them is to come (06, 09)"};
+          "the tour trains over four threads as two nodes of two; 'rungs launch' starts processes"};
 }
 
 Fact cores_fact() {

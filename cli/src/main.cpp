@@ -139,6 +139,7 @@ int run(int count, char** words) {
   add_doctor(program, chosen);
   add_launch(program, chosen);
   add_topo(program, chosen);
+  add_results(program, chosen);
   add_test(program, chosen);
   if (count > 1) {
     const std::string complaint = unknown_command(program, words[1]);

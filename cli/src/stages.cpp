@@ -8,7 +8,9 @@
 #include <rungs/collectives/catalog.hpp>
 #include <rungs/core/suggest.hpp>
 #include <rungs/gemm/catalog.hpp>
+#include <rungs/moe/catalog.hpp>
 #include <rungs/protocols/catalog.hpp>
+#include <rungs/symmetric/catalog.hpp>
 #include <rungs/topology/catalog.hpp>
 #include <rungs/training/catalog.hpp>
 #include <rungs/transport/catalog.hpp>
@@ -40,9 +42,10 @@ bool names_stage(const Stage& stage, std::string_view word) {
 std::vector<ladder::Operation> all_operations() {
   // Explicit, because static linking would drop catalogs that register themselves.
   std::vector<ladder::Operation> all;
-  for (auto catalog : {&verbs::operations, &bootstrap::operations, &topology::operations,
-                       &transport::operations, &collectives::operations, &protocols::operations,
-                       &gemm::operations, &attention::operations, &training::operations}) {
+  for (auto catalog :
+       {&verbs::operations, &bootstrap::operations, &topology::operations, &transport::operations,
+        &collectives::operations, &protocols::operations, &symmetric::operations, &gemm::operations,
+        &attention::operations, &moe::operations, &training::operations}) {
     auto operations = catalog();
     std::move(operations.begin(), operations.end(), std::back_inserter(all));
   }

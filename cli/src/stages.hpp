@@ -24,12 +24,12 @@ inline constexpr std::array<Stage, 10> kStages{{
     {3, "03_p2p_net_transport", "one send and receive over every path", "four carriers"},
     {4, "04_collectives_ring_tree", "all-reduce and its relatives", "root and ring"},
     {5, "05_protocols_ll_ll128", "cheaper flags", "LL"},
-    {6, "06_symmetric_ibgda", "kernels that communicate by themselves", ""},
+    {6, "06_symmetric_ibgda", "kernels that communicate by themselves", "proxy to IBGDA"},
     {7, "07_gemm_hopper_blackwell", "matrix products at the speed of tensor cores",
      "bf16 on Hopper"},
     {8, "08_flash_attention", "attention that never writes its matrix", "forward and backward"},
-    {9, "09_moe_ep_megamoe", "experts on many ranks", ""},
-    {10, "10_cuda_graph_training", "the training step in one graph", "one rank"},
+    {9, "09_moe_ep_megamoe", "experts on many ranks", "padded and counted"},
+    {10, "10_cuda_graph_training", "the training step in one graph", "one to four ranks"},
 }};
 
 /// All operations of all stages that are there, lowest stage first.

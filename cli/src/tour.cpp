@@ -1,10 +1,11 @@
-// `rungs tour`: what this machine is, every ladder that is there, then a training run whose loss
-// must fall below what the text's own frequencies predict.
+// `rungs tour`: what this machine is, the ladders of all ten stages, then a training run over four
+// ranks whose loss must fall below what the text's own frequencies predict.
 #include "book.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
 #include "interrupt.hpp"
 #include "ladder_view.hpp"
+#include "ranks_run.hpp"
 #include "report.hpp"
 #include "screen.hpp"
 #include "stages.hpp"
@@ -28,6 +29,10 @@ struct TourOptions {
   std::uint64_t seed = 1;
 };
 
+/// Four ranks as two pretend nodes of two: threads of this process. Inside a node they map each
+/// other's memory, between nodes they talk through the software HCA.
+constexpr RanksRun kRanks{2, 2};
+
 /// Steps that are run twice, launched and replayed, to compare their bits.
 constexpr int kComparedSteps = 5;
 constexpr int kComparedStepsQuick = 2;
@@ -47,54 +52,30 @@ void show_machine(const gpu::Device& device) {
     write(fmt::format("  {}  {}  {}\n", mark, pad_right(fact.what, 8), wrap(fact.found, 22)));
     write(fmt::format("{:22}{}\n", "", faint(wrap(fact.follows, 22))));
   }
-  paragraph(
-      fmt::format("Stages {} are still to come: nothing below stands for them.", stages_to_come()));
-}
-
-bool same_bits(const std::vector<float>& left, const std::vector<float>& right) {
-  return left.size() == right.size() &&
-         std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
+  if (const std::string missing = stages_to_come(); !missing.empty())
+    paragraph(fmt::format("Stages {} are still to come: nothing below stands for them.", missing));
 }
 
 void stop(Report& report, int signal, const std::string& where) {
   report.stopped(fmt::format("({}) {}", strsignal(signal), where));
 }
 
-/// Two new trainers, one stepped kernel by kernel, one by a captured graph: every number and every
-/// weight must be equal.
+/// Two new sets of trainers, one stepped kernel by kernel, one by a captured graph on every rank:
+/// every number and every weight must be equal.
 /// @return the signal that ended it early, or 0
 int compare_modes(const training::ModelConfig& model, const training::TrainConfig& config,
-                  const training::Corpus& corpus, const gpu::Device& device, int steps,
-                  Report& report) {
-  training::Trainer eager(model, config, corpus, device);
-  training::Trainer graph(model, config, corpus, device);
-  const bool emulated = device.info().emulated;
+                  const training::Corpus& corpus, bool emulated, int steps, Report& report) {
   double seconds[2] = {0, 0};
-  bool equal = true;
-  const InterruptGuard interrupt;
-  for (int i = 0; i < steps; ++i) {
-    if (const int signal = InterruptGuard::signal(); signal != 0) {
-      stop(report, signal, "in the comparison of eager and graph, before they were judged");
-      return signal;
-    }
-    training::StepResult results[2];
-    for (int which = 0; which < 2; ++which) {
-      const auto start = std::chrono::steady_clock::now();
-      results[which] =
-          which == 0 ? eager.step(training::Mode::kEager) : graph.step(training::Mode::kGraph);
-      // The first step pays for set-up: buffers in one mode, the capture in the other.
-      if (i > 0)
-        seconds[which] +=
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-    equal = equal && results[0].loss == results[1].loss &&
-            results[0].aux_loss == results[1].aux_loss &&
-            results[0].grad_norm == results[1].grad_norm;
+  int signal = 0;
+  const bool equal = same_bits_over_ranks(model, config, corpus, steps, kRanks, seconds, signal);
+  if (signal != 0) {
+    stop(report, signal, "in the comparison of eager and graph, before they were judged");
+    return signal;
   }
-  equal = equal && same_bits(eager.parameters(), graph.parameters());
   std::string line = fmt::format(
-      "{} steps launched kernel by kernel and {} replayed from one graph: {}", steps, steps,
-      equal ? "the same bits in loss, gradient norm and every parameter" : "DIFFERENT BITS");
+      "{} steps launched kernel by kernel and {} replayed from one graph a rank: {}", steps, steps,
+      equal ? "the same bits in loss, gradient norm and every parameter of every rank"
+            : "DIFFERENT BITS");
   if (!emulated && steps > 1) {
     line += fmt::format("; {} and {} a step", format_seconds(seconds[0] / (steps - 1)),
                         format_seconds(seconds[1] / (steps - 1)));
@@ -103,7 +84,7 @@ int compare_modes(const training::ModelConfig& model, const training::TrainConfi
   report.check(equal, "training: eager and graph differ in their bits");
   ladder::Row row = ladder::make_row("10_cuda_graph_training", "train");
   row.rung = "graph";
-  row.case_name = fmt::format("{} steps", steps);
+  row.case_name = fmt::format("{} steps, {} ranks", steps, kRanks.ranks());
   row.metric = "equal_to_eager";
   row.value = equal ? 1 : 0;
   row.checked = equal;
@@ -111,10 +92,10 @@ int compare_modes(const training::ModelConfig& model, const training::TrainConfi
   return 0;
 }
 
-void judge(const TourOptions& options, const training::Trainer& trainer,
-           const training::TrainConfig& config, const TrainingPlan& plan,
-           const TrainingOutcome& outcome, Report& report) {
-  const double limit = options.quick ? kQuickLoss : trainer.corpus().bigram_entropy;
+void judge(const TourOptions& options, const training::Corpus& corpus,
+           const training::ModelConfig& model, const training::TrainConfig& config,
+           const TrainingPlan& plan, const TrainingOutcome& outcome, Report& report) {
+  const double limit = options.quick ? kQuickLoss : corpus.bigram_entropy;
   const std::string limit_text = options.quick
                                      ? fmt::format("{:.1f}, the criterion of --quick", limit)
                                      : fmt::format("{:.3f}, the text's bigram entropy", limit);
@@ -133,13 +114,14 @@ void judge(const TourOptions& options, const training::Trainer& trainer,
         measured, plan.steps, limit_text, preset(options).steps);
     report.undecided(text);
   }
-  add_training_rows(report, trainer, config, plan, outcome, decided && met);
+  add_training_rows(report, corpus, model, config, plan, outcome, decided && met);
 }
 
 /// @return the signal that ended the training early, or 0
 int train(const TourOptions& options, const std::string& book, const gpu::Device& device,
           Report& report) {
-  heading("10 · training on a book");
+  heading(fmt::format("10 · training on a book over {} ranks, {} nodes of {}", kRanks.ranks(),
+                      kRanks.nodes, kRanks.ranks_per_node));
   training::ModelConfig model;
   model.seed = options.seed;
   training::TrainConfig config = preset(options);
@@ -150,15 +132,14 @@ int train(const TourOptions& options, const std::string& book, const gpu::Device
   config.data_seed = options.seed;
   const training::Corpus corpus = training::Corpus::load(book, model.context);
 
-  training::Trainer trainer(model, config, corpus, device);
-  introduce(trainer, config);
+  introduce(corpus, model, config, kRanks.ranks(), kRanks.nodes);
   const int compared = std::min(options.quick ? kComparedStepsQuick : kComparedSteps, config.steps);
-  const int signal = compare_modes(model, config, corpus, device, compared, report);
+  const int signal = compare_modes(model, config, corpus, device.info().emulated, compared, report);
   if (signal != 0) return signal;
   TrainingPlan plan;
   plan.steps = config.steps;
   plan.evaluate_every = 50;
-  const TrainingOutcome outcome = run_training(trainer, config, plan);
+  const TrainingOutcome outcome = run_training_over_ranks(model, config, corpus, plan, kRanks);
   if (outcome.signal != 0) {
     stop(report, outcome.signal,
          fmt::format("in the training, after step {} of {}{}: its loss was not judged",
@@ -173,7 +154,7 @@ int train(const TourOptions& options, const std::string& book, const gpu::Device
       "nats a byte",
       outcome.bytes_per_second, device.info().emulated ? "in the emulator" : device.info().name,
       outcome.train_loss, outcome.held_out_loss, corpus.unigram_entropy, corpus.bigram_entropy));
-  judge(options, trainer, config, plan, outcome, report);
+  judge(options, corpus, model, config, plan, outcome, report);
   return 0;
 }
 
@@ -217,8 +198,8 @@ int run_tour(const TourOptions& options) {
 
 void add_tour(CLI::App& program, Action& chosen) {
   auto options = std::make_shared<TourOptions>();
-  CLI::App* command =
-      program.add_subcommand("tour", "Climb every ladder on this machine, then train on a book");
+  CLI::App* command = program.add_subcommand(
+      "tour", "Climb the ladders of all stages, then train on a book over four ranks");
   command->add_flag("--quick", options->quick,
                     "A shorter climb: fewer cases, smaller batches, fewer steps");
   command

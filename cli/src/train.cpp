@@ -1,5 +1,7 @@
 // `rungs train`: the user's own text.
 #include "commands.hpp"
+#include "interrupt.hpp"
+#include "ranks_run.hpp"
 #include "report.hpp"
 #include "screen.hpp"
 #include "train_settings.hpp"
@@ -7,14 +9,19 @@
 #include "usage.hpp"
 
 #include <fmt/format.h>
+#include <rungs/core/env.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/core/file.hpp>
 
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace rungs::cli {
 namespace {
@@ -24,6 +31,9 @@ struct TrainOptions {
   bool any_bytes = false;
   TrainSettings settings;
   std::string mode = "graph";
+  int ranks = 0;  // 0: as the checkpoint says, else one
+  int nodes = 0;
+  std::string gradients = "overlapped";
   std::string checkpoint = "rungs-out/train";
   bool keep_nothing = false;
   bool overwrite = false;
@@ -92,17 +102,56 @@ training::CheckpointInfo adopt_checkpoint(TrainOptions& options) {
   return saved;
 }
 
+/// How many ranks, and where, the saved run had; the command line may only repeat it.
+void adopt_ranks(TrainOptions& options, const training::CheckpointInfo& saved) {
+  const auto ranks = static_cast<int>(saved.nodes.size());
+  const int nodes = 1 + *std::max_element(saved.nodes.begin(), saved.nodes.end());
+  const auto follow = [&](const char* name, int& ours, int theirs) {
+    RUNGS_REQUIRE(ours == 0 || ours == theirs, "the run saved in ", options.resume, " has ", name,
+                  " ", theirs, ", the command line says ", name, " ", ours,
+                  ". It goes on with as many ranks on as many nodes, or its sums would have other "
+                  "bits: leave the option out");
+    ours = theirs;
+  };
+  follow("--ranks", options.ranks, ranks);
+  follow("--nodes", options.nodes, nodes);
+}
+
 /// A model or schedule that cannot be is a matter of the command line.
-training::Trainer make_trainer(const TrainSettings& settings, training::Corpus corpus,
-                               const gpu::Device& device) {
+void require_possible(const TrainSettings& settings, int ranks) {
   try {
-    return {settings.model, settings.train, std::move(corpus), device};
+    training::check(settings.model, settings.train, ranks);
   } catch (const Error& error) {
-    const std::string text = in_options(error.message());
-    if (error.code() == ErrorCode::kInvalidArgument && text != error.message())
-      throw UsageError(text + ". See 'rungs train --help'");
-    throw;
+    throw UsageError(in_options(error.message()) + ". See 'rungs train --help'");
   }
+}
+
+/// What is decided before the first rank starts to train.
+struct Prepared {
+  training::Corpus corpus;
+  std::optional<training::CheckpointInfo> saved;
+};
+
+/// @param launched ranks that a launcher has started, or 0: then the options say how many
+Prepared prepare(TrainOptions& options, int launched) {
+  Prepared prepared;
+  if (options.resume.empty()) {
+    options.settings.complete();
+  } else {
+    prepared.saved = adopt_checkpoint(options);
+    if (launched == 0) adopt_ranks(options, *prepared.saved);
+  }
+  options.ranks = std::max(options.ranks, 1);
+  options.nodes = std::max(options.nodes, 1);
+  if (options.ranks % options.nodes != 0) {
+    throw UsageError(fmt::format("--ranks must be a multiple of the {} --nodes, got {}",
+                                 options.nodes, options.ranks));
+  }
+  require_possible(options.settings, launched > 0 ? launched : options.ranks);
+  if (!options.checkpoint.empty()) require_free(options);
+  prepared.corpus = training::Corpus::load(options.data, options.settings.model.context);
+  if (!options.any_bytes) require_text(prepared.corpus, options.data);
+  return prepared;
 }
 
 void say_resumed(const TrainOptions& options, const training::CheckpointInfo& saved) {
@@ -152,41 +201,101 @@ int say_result(const TrainOptions& options, const TrainingPlan& plan,
   return 0;
 }
 
-int run_train(TrainOptions& options) {
-  Report report(options.json);
-  if (options.keep_nothing) options.checkpoint.clear();
-  training::CheckpointInfo saved;
-  if (options.resume.empty()) {
-    options.settings.complete();
-  } else {
-    saved = adopt_checkpoint(options);
-  }
-  if (!options.checkpoint.empty()) require_free(options);
-  training::Corpus corpus = training::Corpus::load(options.data, options.settings.model.context);
-  if (!options.any_bytes) require_text(corpus, options.data);
+training::Trainer make_trainer(const TrainOptions& options, const training::Corpus& corpus,
+                               const gpu::Device& device, bootstrap::Group* group) {
+  const TrainSettings& settings = options.settings;
+  if (group == nullptr) return {settings.model, settings.train, corpus, device};
+  training::RanksOptions ranks;
+  ranks.gradients = options.gradients == "after" ? training::Gradients::kAfterBackward
+                                                 : training::Gradients::kOverlapped;
+  return {settings.model, settings.train, corpus, device, *group, ranks};
+}
 
-  const gpu::Device device = gpu::Device::open(0);
-  device.make_current();
+/// Trains as one rank of `group`, or alone. @return the exit status
+int train(const TrainOptions& options, const Prepared& prepared, const gpu::Device& device,
+          bootstrap::Group* group, Report& report) {
   const training::TrainConfig& config = options.settings.train;
-  training::Trainer trainer = make_trainer(options.settings, std::move(corpus), device);
-  if (!options.resume.empty()) trainer.resume(options.resume, training::Resume::kMoreSteps);
+  const bool speaks = group == nullptr || group->rank() == 0;
+  training::Trainer trainer = make_trainer(options, prepared.corpus, device, group);
+  if (prepared.saved) trainer.resume(options.resume, training::Resume::kMoreSteps);
   // After everything that can refuse, so that a refusal leaves no empty folder; before the work.
   if (!options.checkpoint.empty()) file::make_directories(options.checkpoint);
-  heading(fmt::format("Training on {}", device.info().name));
-  introduce(trainer, config);
-  if (!options.resume.empty()) say_resumed(options, saved);
-
+  if (speaks) {
+    heading(fmt::format("Training on {}", device.info().name));
+    introduce(trainer.corpus(), trainer.model(), config, trainer.ranks(),
+              group == nullptr ? 1 : static_cast<int>(group->hosts().size()));
+    if (prepared.saved) say_resumed(options, *prepared.saved);
+  }
   TrainingPlan plan;
   plan.steps = config.steps;
   plan.mode = options.mode == "eager" ? training::Mode::kEager : training::Mode::kGraph;
   plan.evaluate_every = options.evaluate_every;
   plan.checkpoint = options.checkpoint;
   plan.checkpoint_every = options.checkpoint_every;
-  const TrainingOutcome outcome = run_training(trainer, config, plan);
+  const TrainingOutcome outcome = run_training(trainer, config, plan, group);
+  if (!speaks) return outcome.signal != 0 ? 128 + outcome.signal : 0;
   add_training_rows(report, trainer, config, plan, outcome, false);
   report.write_rows();
   return outcome.signal != 0 ? say_interrupted(options, plan, outcome)
                              : say_result(options, plan, outcome, trainer.corpus());
+}
+
+/// Runs `mine` on this rank; if it throws on any, the first of those throws, and the others return
+/// false without a word: one complaint is enough.
+bool well_on_all_ranks(bootstrap::Group& group, const std::function<void()>& mine) {
+  std::exception_ptr problem;
+  try {
+    mine();
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  const std::vector<char> all = group.all_gather(static_cast<char>(problem == nullptr));
+  const auto first = std::find(all.begin(), all.end(), char{0});
+  if (first - all.begin() == group.rank()) std::rethrow_exception(problem);
+  return first == all.end();
+}
+
+/// As the one rank that a launcher has made of this process.
+int run_launched(TrainOptions& options, const RankEnvironment& environment) {
+  if (options.ranks != 0 || options.nodes != 0) {
+    throw UsageError(
+        fmt::format("a launcher has started {} ranks, a process each; --ranks and --nodes are for "
+                    "ranks that are threads of one process. Leave them out",
+                    environment.world_size));
+  }
+  bootstrap::Group group = bootstrap::Group::from_environment();
+  std::optional<Report> report;
+  Prepared prepared;
+  const bool well = well_on_all_ranks(group, [&] {
+    report.emplace(group.rank() == 0 ? options.json : std::string());
+    prepared = prepare(options, group.size());
+  });
+  if (!well) return 1;
+  const InterruptGuard interrupt;
+  const gpu::Device device = gpu::Device::open(environment.local_rank % gpu::Device::count());
+  device.make_current();
+  return train(options, prepared, device, &group, *report);
+}
+
+int run_train(TrainOptions& options) {
+  if (options.keep_nothing) options.checkpoint.clear();
+  const RankEnvironment environment = RankEnvironment::read();
+  if (environment.world_size > 1) return run_launched(options, environment);
+  Report report(options.json);
+  const Prepared prepared = prepare(options, 0);
+  if (options.ranks == 1) {
+    const gpu::Device device = gpu::Device::open(0);
+    device.make_current();
+    return train(options, prepared, device, nullptr, report);
+  }
+  const InterruptGuard interrupt;
+  int status = 0;
+  as_threads({options.nodes, options.ranks / options.nodes},
+             [&](bootstrap::Group& group, const gpu::Device& device) {
+               const int mine = train(options, prepared, device, &group, report);
+               if (group.rank() == 0) status = mine;
+             });
+  return status;
 }
 
 }  // namespace
@@ -202,6 +311,20 @@ void add_train(CLI::App& program, Action& chosen) {
       ->add_option("--mode", options->mode,
                    "graph: the step captured and replayed; eager: kernel by kernel")
       ->check(CLI::IsMember({"graph", "eager"}));
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Train as so many ranks, threads of this process (1); under a launcher each "
+                   "process is a rank")
+      ->check(between(1, 64));
+  command
+      ->add_option("--nodes", options->nodes,
+                   "Spread them over so many pretend nodes, which talk through an HCA (1)")
+      ->check(between(1, 64));
+  command
+      ->add_option("--gradients", options->gradients,
+                   "Of several ranks: summed in buckets while the backward pass goes on "
+                   "(overlapped), or after it (after)")
+      ->check(CLI::IsMember({"overlapped", "after"}));
   CLI::Option* checkpoint = command->add_option(
       "--checkpoint", options->checkpoint,
       "Folder to save in (rungs-out/train); one that holds an earlier run is refused");
@@ -228,7 +351,9 @@ void add_train(CLI::App& program, Action& chosen) {
       "Examples:\n"
       "  rungs train --data book.txt --steps 500 --checkpoint rungs-out/book\n"
       "  rungs train --data book.txt --resume rungs-out/book\n"
-      "  rungs train --data book.txt --resume rungs-out/book --steps 1000");
+      "  rungs train --data book.txt --resume rungs-out/book --steps 1000\n"
+      "  rungs train --data book.txt --ranks 4 --nodes 2\n"
+      "  rungs launch -n 4 -- rungs train --data book.txt");
   command->callback([options, checkpoint, &chosen] {
     if (!options->resume.empty() && checkpoint->empty()) options->checkpoint = options->resume;
     chosen = [options] {

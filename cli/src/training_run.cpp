@@ -8,6 +8,7 @@
 #include <rungs/core/table.hpp>
 #include <rungs/core/text.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <numeric>
@@ -37,35 +38,56 @@ std::string grouped(std::size_t number) {
 /// Steps, looks and savings of one run.
 class Run {
  public:
-  Run(training::Trainer& trainer, const training::TrainConfig& config, const TrainingPlan& plan)
+  Run(training::Trainer& trainer, const training::TrainConfig& config, const TrainingPlan& plan,
+      bootstrap::Group* group)
       : trainer_(trainer),
         config_(config),
-        plan_(plan) {}
+        plan_(plan),
+        group_(group),
+        speaks_(group == nullptr || group->rank() == 0) {}
 
   TrainingOutcome run() {
-    const InterruptGuard interrupt;
-    const int first = trainer_.steps_done();
-    if (first < plan_.steps) {
-      Progress progress("train", static_cast<std::uint64_t>(plan_.steps - first));
-      while (trainer_.steps_done() < plan_.steps && InterruptGuard::signal() == 0) {
-        step();
-        const int done = trainer_.steps_done();
-        progress.update(static_cast<std::uint64_t>(done - first), suffix());
-        if (done < plan_.steps) between_steps(done);
-      }
-      progress.finish(suffix());
-    }
-    outcome_.signal = InterruptGuard::signal();
+    std::optional<InterruptGuard> interrupt;
+    if (group_ == nullptr) interrupt.emplace();
+    train();
     outcome_.steps_now = steps_;
     outcome_.steps_done = trainer_.steps_done();
     outcome_.train_loss = mean(recent_);
+    outcome_.parameters = trainer_.parameter_count();
+    outcome_.ranks = trainer_.ranks();
+    if (group_ != nullptr) outcome_.nodes = static_cast<int>(group_->hosts().size());
     if (!plan_.checkpoint.empty()) trainer_.save(plan_.checkpoint);
     if (outcome_.signal == 0) read_held_out();
-    if (looks_.rows() > 0) write_table(looks_, 4);
+    if (speaks_ && looks_.rows() > 0) write_table(looks_, 4);
     return outcome_;
   }
 
  private:
+  void train() {
+    const int first = trainer_.steps_done();
+    if (first >= plan_.steps) {
+      outcome_.signal = signal();
+      return;
+    }
+    std::optional<Progress> progress;
+    if (speaks_) progress.emplace("train", static_cast<std::uint64_t>(plan_.steps - first));
+    while (trainer_.steps_done() < plan_.steps && (outcome_.signal = signal()) == 0) {
+      step();
+      const int done = trainer_.steps_done();
+      if (progress) progress->update(static_cast<std::uint64_t>(done - first), suffix());
+      if (done < plan_.steps) between_steps(done);
+    }
+    if (progress) progress->finish(suffix());
+  }
+
+  /// What has arrived on any rank: all must stop after the same step.
+  [[nodiscard]] int signal() const {
+    const int mine = InterruptGuard::signal();
+    if (group_ == nullptr) return mine;
+    const std::vector<int> all = group_->all_gather(mine);
+    return *std::max_element(all.begin(), all.end());
+  }
+
   void step() {
     const auto start = std::chrono::steady_clock::now();
     last_ = trainer_.step(plan_.mode);
@@ -93,12 +115,14 @@ class Run {
     std::optional<Progress> progress;
     bool whole = false;
     outcome_.held_out_loss = trainer_.evaluate(0, [&](int done, int total) {
-      if (!progress) progress.emplace("held-out text", static_cast<std::uint64_t>(total));
-      progress->update(static_cast<std::uint64_t>(done));
+      if (speaks_) {
+        if (!progress) progress.emplace("held-out text", static_cast<std::uint64_t>(total));
+        progress->update(static_cast<std::uint64_t>(done));
+      }
       whole = done == total;
       return InterruptGuard::signal() == 0;
     });
-    if (!whole) outcome_.signal = InterruptGuard::signal();
+    if (!whole) outcome_.signal = signal();
     if (whole && steps_ > 0) add_look(fmt::format("{:.3f} (all)", outcome_.held_out_loss));
   }
 
@@ -120,6 +144,8 @@ class Run {
   training::Trainer& trainer_;
   const training::TrainConfig& config_;
   const TrainingPlan& plan_;
+  bootstrap::Group* group_;
+  bool speaks_;
   TrainingOutcome outcome_;
   training::StepResult last_;
   std::deque<double> recent_;
@@ -132,9 +158,8 @@ class Run {
 
 }  // namespace
 
-void introduce(const training::Trainer& trainer, const training::TrainConfig& config) {
-  const training::Corpus& corpus = trainer.corpus();
-  const training::ModelConfig& model = trainer.model();
+void introduce(const training::Corpus& corpus, const training::ModelConfig& model,
+               const training::TrainConfig& config, int ranks, int nodes) {
   paragraph(fmt::format("text: {}, {} bytes to train on, {} held out. A token is a byte",
                         corpus.name, grouped(corpus.train.size()),
                         grouped(corpus.held_out.size())));
@@ -145,25 +170,45 @@ void introduce(const training::Trainer& trainer, const training::TrainConfig& co
                   corpus.unigram_entropy, corpus.bigram_entropy));
   paragraph(
       fmt::format("model: {} parameters; {} layers, width {}, {} heads, {} experts of {}, top {}",
-                  grouped(trainer.parameter_count()), model.layers, model.width, model.heads,
+                  grouped(training::parameter_count(model)), model.layers, model.width, model.heads,
                   model.experts, model.hidden, model.top_k));
   paragraph(fmt::format("step: {} sequences of {} bytes; AdamW, learning rate {:g}, clip {:g}",
                         config.batch, model.context, config.lr, config.clip));
+  if (ranks == 1) return;
+  paragraph(
+      fmt::format("ranks: {}, {}; each has {} of the experts of a layer and {} of a step's "
+                  "sequences",
+                  ranks,
+                  nodes == 1 ? std::string("which reach each other's memory")
+                             : fmt::format("on {} nodes that talk through an HCA", nodes),
+                  model.experts / ranks, config.batch / ranks));
+}
+
+void introduce(const training::Trainer& trainer, const training::TrainConfig& config) {
+  introduce(trainer.corpus(), trainer.model(), config);
 }
 
 TrainingOutcome run_training(training::Trainer& trainer, const training::TrainConfig& config,
-                             const TrainingPlan& plan) {
-  return Run(trainer, config, plan).run();
+                             const TrainingPlan& plan, bootstrap::Group* group) {
+  return Run(trainer, config, plan, group).run();
 }
 
 void add_training_rows(Report& report, const training::Trainer& trainer,
                        const training::TrainConfig& config, const TrainingPlan& plan,
                        const TrainingOutcome& outcome, bool checked) {
+  add_training_rows(report, trainer.corpus(), trainer.model(), config, plan, outcome, checked);
+}
+
+void add_training_rows(Report& report, const training::Corpus& corpus,
+                       const training::ModelConfig& model, const training::TrainConfig& config,
+                       const TrainingPlan& plan, const TrainingOutcome& outcome, bool checked) {
   const auto add = [&](const char* metric, double value, const char* unit, bool verified) {
     ladder::Row row = ladder::make_row("10_cuda_graph_training", "train");
     row.rung = plan.mode == training::Mode::kGraph ? "graph" : "eager";
-    row.case_name = fmt::format("{}, {} x {} bytes, {} steps", trainer.corpus().name, config.batch,
-                                trainer.model().context, outcome.steps_done);
+    row.case_name = fmt::format("{}, {} x {} bytes, {} steps", corpus.name, config.batch,
+                                model.context, outcome.steps_done);
+    if (outcome.ranks > 1)
+      row.case_name += fmt::format(", {} ranks on {} nodes", outcome.ranks, outcome.nodes);
     row.metric = metric;
     row.value = value;
     row.unit = unit;
@@ -172,10 +217,10 @@ void add_training_rows(Report& report, const training::Trainer& trainer,
   };
   if (outcome.steps_now > 0) add("loss", outcome.train_loss, "nats/byte", checked);
   if (outcome.signal == 0) add("held_out_loss", outcome.held_out_loss, "nats/byte", checked);
-  add("unigram_entropy", trainer.corpus().unigram_entropy, "nats/byte", false);
-  add("bigram_entropy", trainer.corpus().bigram_entropy, "nats/byte", false);
+  add("unigram_entropy", corpus.unigram_entropy, "nats/byte", false);
+  add("bigram_entropy", corpus.bigram_entropy, "nats/byte", false);
   if (outcome.steps_now > 0) add("tokens_per_second", outcome.bytes_per_second, "1/s", false);
-  add("parameters", static_cast<double>(trainer.parameter_count()), "", false);
+  add("parameters", static_cast<double>(outcome.parameters), "", false);
 }
 
 }  // namespace rungs::cli

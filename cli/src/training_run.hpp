@@ -4,8 +4,10 @@
 
 #include "report.hpp"
 
+#include <rungs/bootstrap/group.hpp>
 #include <rungs/training/trainer.hpp>
 
+#include <cstddef>
 #include <string>
 
 namespace rungs::cli {
@@ -25,21 +27,34 @@ struct TrainingOutcome {
   double train_loss = 0;        ///< mean of the last steps, up to ten; nats a byte
   double held_out_loss = 0;     ///< over the whole held-out text; nats a byte
   double bytes_per_second = 0;  ///< of training, without the looks at the held-out text
+  std::size_t parameters = 0;   ///< of the whole model
+  int ranks = 1;
+  int nodes = 1;
   int signal = 0;  ///< that ended it early, or 0; then held_out_loss is not set. All steps may be
                    ///< done: the look at the held-out text ends early too
 };
 
-/// Says what the text and the model are.
+/// Says what the text and the model are, and on how many ranks they are trained.
+void introduce(const training::Corpus& corpus, const training::ModelConfig& model,
+               const training::TrainConfig& config, int ranks = 1, int nodes = 1);
+/// The same of one rank.
 void introduce(const training::Trainer& trainer, const training::TrainConfig& config);
 
 /// Steps with a progress bar, then a table of the losses on the way. Saves as planned. Stops after
 /// the step, or the batch of the held-out text, in which SIGINT or SIGTERM arrived, saved if there
 /// is a folder.
+/// @param group of several ranks: collective then; rank 0 shows what there is to see, and a signal
+///        that reaches one rank stops all after the same step. The caller holds the InterruptGuard.
+///        Null: alone
 TrainingOutcome run_training(training::Trainer& trainer, const training::TrainConfig& config,
-                             const TrainingPlan& plan);
+                             const TrainingPlan& plan, bootstrap::Group* group = nullptr);
 
 /// Adds rows: losses, entropies and speed.
 /// @param checked whether the losses were held against a criterion and met it
+void add_training_rows(Report& report, const training::Corpus& corpus,
+                       const training::ModelConfig& model, const training::TrainConfig& config,
+                       const TrainingPlan& plan, const TrainingOutcome& outcome, bool checked);
+/// The same of one rank.
 void add_training_rows(Report& report, const training::Trainer& trainer,
                        const training::TrainConfig& config, const TrainingPlan& plan,
                        const TrainingOutcome& outcome, bool checked);

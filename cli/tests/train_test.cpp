@@ -3,6 +3,7 @@
 #include "program.hpp"
 
 #include <gtest/gtest.h>
+#include <rungs/config.hpp>
 #include <rungs/ladder/results.hpp>
 
 #include <algorithm>
@@ -201,6 +202,86 @@ TEST_F(Train, InterruptEndsTheLastLookAtTheHeldOutText) {
   EXPECT_EQ(ended.status, 130) << ended.out << ended.err;
   EXPECT_TRUE(contains(ended.out, {"interrupted", "after step 1 of 1", "held-out text",
                                    "saved in " + saved_, "--resume " + saved_}));
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+TEST_F(Train, RanksAreThreadsOrProcessesWithTheSameBits) {
+  const std::string threads = folder_.file("threads.json");
+  const std::string processes = folder_.file("processes.json");
+  const Ended one = run(train(text_, {"--steps", "4", "--ranks", "2", "--checkpoint", saved_,
+                                      "--checkpoint-every", "2", "--json", threads}));
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_TRUE(contains(one.out, {"ranks: 2", "held-out loss", "saved in " + saved_}));
+  EXPECT_EQ(count_of(one.out, "Training on"), 1u);
+
+  std::vector<std::string> words{"launch", "-n", "2", "--no-prefix", "--", RUNGS_PROGRAM};
+  const auto rank =
+      train(text_, {"--steps", "4", "--checkpoint", folder_.file("other"), "--json", processes});
+  words.insert(words.end(), rank.begin(), rank.end());
+  const Ended many = run(words);
+#if RUNGS_GPU_CUDA
+  return;  // processes take turns on a GPU
+#endif
+  ASSERT_EQ(many.status, 0) << many.err;
+  EXPECT_EQ(count_of(many.out, "Training on"), 1u) << many.out;
+  EXPECT_EQ(value_of(ladder::from_json(read_file(threads)), "held_out_loss"),
+            value_of(ladder::from_json(read_file(processes)), "held_out_loss"));
+}
+
+TEST_F(Train, RanksGoOnAsTheyWereSaved) {
+  ASSERT_EQ(
+      run(train(text_, {"--steps", "2", "--ranks", "2", "--nodes", "2", "--checkpoint", saved_}))
+          .status,
+      0);
+  // How many they were is in the checkpoint.
+  const Ended longer = run({"train", "--data", text_, "--resume", saved_, "--steps", "3"});
+  ASSERT_EQ(longer.status, 0) << longer.err;
+  EXPECT_TRUE(contains(longer.out, {"2 of 3 steps are done", "ranks: 2, on 2 nodes"}));
+  expect_error(run({"train", "--data", text_, "--resume", saved_, "--ranks", "1"}),
+               "has --ranks 2, the command line says --ranks 1");
+  expect_error(run({"train", "--data", text_, "--resume", saved_, "--nodes", "1"}),
+               "has --nodes 2, the command line says --nodes 1");
+}
+
+TEST_F(Train, InterruptStopsAllRanksAfterTheSameStep) {
+  Program program(train(text_, {"--steps", "1000000", "--ranks", "2", "--checkpoint", saved_,
+                                "--checkpoint-every", "1"}));
+  while (program.running() && !std::filesystem::exists(saved_ + "/checkpoint.bin"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(program.running()) << program.wait().err;
+  program.send(SIGINT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 130) << ended.err;
+  EXPECT_TRUE(contains(ended.out, {"interrupted", "saved in " + saved_, "--resume " + saved_}));
+}
+
+TEST_F(Train, ImpossibleRanksAreOneClearError) {
+  const auto usage = [&](const Ended& ended, const std::string& what) {
+    EXPECT_EQ(ended.status, 2) << ended.err;
+    EXPECT_TRUE(contains(ended.err, {what}));
+    EXPECT_EQ(count_of(ended.err, "rungs: "), 1u) << ended.err;
+    EXPECT_FALSE(std::filesystem::exists(saved_)) << "a refusal leaves an empty folder";
+  };
+  const std::vector<std::string> here{"--checkpoint", saved_, "--ranks"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), here.begin(), here.end());
+    return run(train(text_, more));
+  };
+  usage(with({"3"}), "--experts must be a multiple of the 3 ranks");
+  usage(with({"2", "--batch", "3"}), "--batch");
+  usage(with({"2", "--nodes", "3"}), "--ranks must be a multiple of the 3 --nodes");
+  std::vector<std::string> words{"launch", "-n", "2", "--no-prefix", "--", RUNGS_PROGRAM};
+  const auto rank = train(text_, {"--ranks", "2", "--checkpoint", saved_});
+  words.insert(words.end(), rank.begin(), rank.end());
+  const Ended launched = run(words);
+  EXPECT_EQ(launched.status, 2) << launched.err;
+  EXPECT_TRUE(contains(launched.err, {"has started 2 ranks"}));
 }
 
 TEST_F(Train, UnwritableTargetsAreFoundBeforeTraining) {

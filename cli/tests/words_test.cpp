@@ -56,7 +56,7 @@ TEST(Words, NarrowScreensBreakBetweenWords) {
 }
 
 TEST(Words, EveryCommandHasHelp) {
-  for (const char* command : {"tour", "train", "bench", "list", "doctor"}) {
+  for (const char* command : {"tour", "train", "bench", "list", "doctor", "topo", "results"}) {
     const Ended help = run({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_TRUE(contains(help.out, {"--help"})) << command;
@@ -119,10 +119,10 @@ TEST(Words, TestBelongsToTheScript) {
   EXPECT_TRUE(contains(ended.err, {"./rungs test"}));
 }
 
-TEST(Words, ListShowsStagesRungsAndWhatIsToCome) {
+TEST(Words, ListShowsStagesAndRungs) {
   const Ended all = run({"list"});
   EXPECT_EQ(all.status, 0) << all.err;
-  EXPECT_TRUE(contains(all.out, {"01_rdma_verbs", "to come", "tma_wgmma", "tiled"}));
+  EXPECT_TRUE(contains(all.out, {"01_rdma_verbs", "09_moe_ep_megamoe", "tma_wgmma", "tiled"}));
   const Ended gemm = run({"list", "07"});
   EXPECT_EQ(gemm.status, 0) << gemm.err;
   EXPECT_TRUE(contains(gemm.out, {"tma_wgmma"}));
@@ -130,9 +130,9 @@ TEST(Words, ListShowsStagesRungsAndWhatIsToCome) {
 }
 
 TEST(Words, ListOfWhatIsNotThere) {
-  const Ended to_come = run({"list", "moe"});
-  EXPECT_EQ(to_come.status, 2);
-  EXPECT_TRUE(contains(to_come.err, {"still to come"}));
+  const Ended unknown = run({"list", "11"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(contains(unknown.err, {"no stage or operation is called '11'"}));
   const Ended mistyped = run({"list", "08_flash_atention"});
   EXPECT_EQ(mistyped.status, 2);
   EXPECT_TRUE(contains(mistyped.err, {"did you mean '08_flash_attention'"}));

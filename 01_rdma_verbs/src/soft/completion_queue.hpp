@@ -25,7 +25,9 @@ class SoftCompletionQueue final : public provider::CompletionQueue {
   std::size_t poll(std::span<Completion> out) noexcept override { return ring.poll(out); }
   bool overflowed() const noexcept override { return writer.overflowed(); }
   unsigned depth() const noexcept override { return count_; }
-  mlx5::RawCompletionQueue raw_queue() override { return {entries(), count_, record()}; }
+  mlx5::RawCompletionQueue raw_queue() override {
+    return {entries(), count_, record(), memory_.data(), memory_.size_bytes()};
+  }
   [[nodiscard]] const SoftDevice* device() const noexcept { return device_.get(); }
 
  private:

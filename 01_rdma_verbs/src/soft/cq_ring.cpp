@@ -8,51 +8,6 @@ namespace {
 using mlx5::be16;
 using mlx5::be32;
 
-Opcode request_opcode(std::uint32_t wqe_opcode) {
-  switch (wqe_opcode) {
-    case mlx5::kSendImm:
-      return Opcode::kSendWithImm;
-    case mlx5::kRdmaWrite:
-      return Opcode::kRdmaWrite;
-    case mlx5::kRdmaWriteImm:
-      return Opcode::kRdmaWriteWithImm;
-    case mlx5::kRdmaRead:
-      return Opcode::kRdmaRead;
-    case mlx5::kAtomicFetchAdd:
-      return Opcode::kFetchAdd;
-    case mlx5::kAtomicCompareSwap:
-      return Opcode::kCompareSwap;
-    default:
-      return Opcode::kSend;
-  }
-}
-
-Status status_of(std::uint8_t syndrome) {
-  switch (syndrome) {
-    case mlx5::kLocalLengthError:
-      return Status::kLocalLength;
-    case mlx5::kLocalQpOperationError:
-      return Status::kLocalQpOperation;
-    case mlx5::kLocalProtectionError:
-    case mlx5::kLocalAccessError:
-      return Status::kLocalProtection;
-    case mlx5::kFlushError:
-      return Status::kFlushed;
-    case mlx5::kRemoteInvalidRequestError:
-      return Status::kRemoteInvalidRequest;
-    case mlx5::kRemoteAccessError:
-      return Status::kRemoteAccess;
-    case mlx5::kRemoteOperationError:
-      return Status::kRemoteOperation;
-    case mlx5::kRetryExceededError:
-      return Status::kRetryExceeded;
-    case mlx5::kRnrRetryExceededError:
-      return Status::kRnrRetryExceeded;
-    default:
-      return Status::kInternal;
-  }
-}
-
 }  // namespace
 
 CqRing::CqRing(mlx5::Cqe64* entries, std::uint32_t count, std::uint32_t* doorbell_record)
@@ -64,10 +19,10 @@ CqRing::CqRing(mlx5::Cqe64* entries, std::uint32_t count, std::uint32_t* doorbel
 
 bool CqRing::software_owns(const mlx5::Cqe64& cqe) const noexcept {
   // atomic_ref wants a mutable object; the load changes nothing.
-  const std::uint8_t op_own =
-      std::atomic_ref(const_cast<std::uint8_t&>(cqe.op_own)).load(std::memory_order_acquire);
+  auto* const word = const_cast<std::uint32_t*>(mlx5::end_word(&cqe));
+  const mlx5::CqeEnd end = mlx5::cqe_end(std::atomic_ref(*word).load(std::memory_order_acquire));
   const std::uint8_t lap = (consumer_ & count_) != 0;
-  return op_own >> 4 != mlx5::kCqeInvalid && (op_own & 1) == lap;
+  return end.opcode != mlx5::kCqeInvalid && end.owner == lap;
 }
 
 std::size_t CqRing::poll(std::span<Completion> out) noexcept {
@@ -103,10 +58,10 @@ bool CqRing::read(const mlx5::Cqe64& cqe, Completion& into) noexcept {
     if (opcode == mlx5::kCqeReceiveWriteImm) into.opcode = Opcode::kRdmaWriteWithImm;
   } else {
     into.id = rings.send.complete(counter);
-    into.opcode = request_opcode(be32(cqe.sop_drop_qpn) >> 24);
+    into.opcode = opcode_of_wqe(static_cast<std::uint8_t>(be32(cqe.sop_drop_qpn) >> 24));
   }
   if (opcode == mlx5::kCqeRequestError || opcode == mlx5::kCqeReceiveError) {
-    into.status = status_of(cqe.syndrome);
+    into.status = status_of_syndrome(cqe.syndrome);
     into.vendor_syndrome = cqe.vendor_syndrome;
     return true;
   }

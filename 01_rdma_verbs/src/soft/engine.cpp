@@ -77,6 +77,12 @@ void Engine::doorbell_written() noexcept {
   if (asleep_.load(std::memory_order_seq_cst) && asleep_.exchange(false)) hca_.wire->wake();
 }
 
+// Exchanges, here and in sleep(), do not need that: of two on one word the later one sees what was
+// done before the earlier.
+void Engine::raw_doorbell_written() noexcept {
+  if (asleep_.exchange(false)) hca_.wire->wake();
+}
+
 void Engine::run() {
   try {
     loop();
@@ -164,7 +170,7 @@ void Engine::deliver(std::span<const std::byte> bytes, const WireAddress& from) 
 }
 
 void Engine::sleep() {
-  asleep_.store(true, std::memory_order_seq_cst);
+  asleep_.exchange(true);
   Clock::time_point until = Clock::now() + kLongestSleep;
   bool rang = false;
   {

@@ -43,6 +43,8 @@ class Engine final : public DoorbellWake {
 
   // Any thread.
   void doorbell_written() noexcept override;
+  // The same after a store that was not sequentially consistent.
+  void raw_doorbell_written() noexcept;
   [[nodiscard]] WireCounters counters() const noexcept;
 
  private:

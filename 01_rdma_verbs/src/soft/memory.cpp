@@ -82,6 +82,7 @@ DmaBuffer::DmaBuffer(std::size_t size_bytes) {
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, rounded)));
   if (!memory_) RUNGS_THROW(kSystem, "soft HCA: no memory for a ring of ", rounded, " bytes");
   std::memset(memory_.get(), 0, rounded);
+  size_bytes_ = rounded;
 }
 
 std::uint32_t KeyTable::add(std::uint32_t pd, void* data, std::size_t size_bytes, Access access) {

@@ -18,6 +18,7 @@ class DmaBuffer {
  public:
   explicit DmaBuffer(std::size_t size_bytes);
   [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }  // whole pages
   template <class T>
   [[nodiscard]] T* at(std::size_t offset_bytes) const noexcept {
     return reinterpret_cast<T*>(memory_.get() + offset_bytes);
@@ -28,6 +29,7 @@ class DmaBuffer {
     void operator()(std::byte* memory) const noexcept;
   };
   std::unique_ptr<std::byte[], Free> memory_;
+  std::size_t size_bytes_ = 0;
 };
 
 // A local piece of memory as a WQE names it.

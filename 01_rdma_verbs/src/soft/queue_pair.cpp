@@ -145,9 +145,9 @@ void SoftQueuePair::fail() noexcept {
   context_->fail();
 }
 
-mlx5::RawQueuePair SoftQueuePair::raw_queue() {
+mlx5::RawQueuePair SoftQueuePair::raw_queue(mlx5::DoorbellWriter writer) {
   const Engine::Pause pause(device_->engine);
-  device_->engine.expect_silent_doorbells();
+  if (writer == mlx5::DoorbellWriter::kSilent) device_->engine.expect_silent_doorbells();
   mlx5::RawQueuePair raw;
   raw.qp_number = number();
   raw.send_queue = send_ring();
@@ -157,6 +157,10 @@ mlx5::RawQueuePair SoftQueuePair::raw_queue() {
   raw.receive_stride_bytes = shape_.recv_stride_bytes;
   raw.doorbell_record = record();
   raw.doorbell = doorbell();
+  raw.wake = [](void* engine) { static_cast<Engine*>(engine)->raw_doorbell_written(); };
+  raw.wake_context = &device_->engine;
+  raw.memory = memory_.data();
+  raw.memory_bytes = memory_.size_bytes();
   return raw;
 }
 

@@ -36,7 +36,7 @@ class SoftQueuePair final : public provider::QueuePair {
   PostResult post_send(std::span<const SendRequest> requests) noexcept override;
   PostResult post_recv(std::span<const RecvRequest> requests) noexcept override;
   void fail() noexcept override;
-  mlx5::RawQueuePair raw_queue() override;
+  mlx5::RawQueuePair raw_queue(mlx5::DoorbellWriter writer) override;
 
   void set_first_psn(std::uint32_t psn) noexcept { first_psn_ = psn & kPsnMask; }
 

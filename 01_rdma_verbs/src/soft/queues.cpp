@@ -165,10 +165,10 @@ bool CqWriter::write(const CqeContent& content) noexcept {
   cqe.vendor_syndrome = 0;
   cqe.syndrome = error ? content.syndrome : std::uint8_t{0};
   cqe.sop_drop_qpn = be32(std::uint32_t{content.wqe_opcode} << 24 | content.qp_number);
-  cqe.wqe_counter = be16(content.wqe_counter);
-  const std::uint8_t lap = (producer_ & count_) != 0;
-  std::atomic_ref(cqe.op_own)
-      .store(static_cast<std::uint8_t>(content.opcode << 4 | lap), std::memory_order_release);
+  const std::uint32_t lap = (producer_ & count_) != 0;
+  const std::uint32_t end = static_cast<std::uint32_t>(content.opcode) << 28 | lap << 24 |
+                            be16(content.wqe_counter);  // signature 0
+  std::atomic_ref(*mlx5::end_word(&cqe)).store(end, std::memory_order_release);
   ++producer_;
   written_.add();
   return true;

@@ -3,12 +3,14 @@
 #include "bootstrap/id_content.hpp"
 #include "bootstrap/member.hpp"
 #include "bootstrap/root_server.hpp"
+#include "bootstrap/subgroup.hpp"
 
 #include <rungs/core/log.hpp>
 #include <rungs/core/random_bytes.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -91,12 +93,35 @@ struct Group::State {
   [[nodiscard]] Deadline until(const std::optional<Deadline>& given) const {
     return given ? *given : Deadline::after(std::chrono::duration<double>(options.timeout_seconds));
   }
+  [[nodiscard]] std::optional<Lost> lost() const;
+  void abort(const std::string& reason) const;
 
   GroupOptions options;
   pid_t owner;
   std::unique_ptr<Member> member;
   std::vector<int> local_ranks;
+  // Of a subgroup:
+  const State* above = nullptr;
+  std::vector<int> members;  // this group's ranks as `above` numbers them
 };
+
+std::optional<Lost> Group::State::lost() const {
+  if (const detail::News* news = member->mailbox().news()) return news->lost;
+  if (above == nullptr) return std::nullopt;
+  std::optional<Lost> lost = above->lost();
+  if (!lost) return std::nullopt;
+  const auto place = std::find(members.begin(), members.end(), lost->rank);
+  lost->rank = place == members.end() ? -1 : static_cast<int>(place - members.begin());
+  lost->reason = concat("in the group above this subgroup: ", lost->reason);
+  return lost;
+}
+
+void Group::State::abort(const std::string& reason) const {
+  member->service().spread(
+      {ErrorCode::kPeerLost,
+       {member->rank(), concat("rank ", member->rank(), " gave up: ", reason)}});
+  if (above != nullptr) above->abort(reason);
+}
 
 Group Group::open(const detail::JoinRequest& request, const GroupOptions& options) {
   Group group;
@@ -145,6 +170,33 @@ bool Group::same_process(int rank) const {
   return member.record(rank).process == member.record(member.rank()).process;
 }
 
+std::vector<std::vector<int>> Group::hosts() const {
+  const Member& member = *state_->member;
+  std::vector<std::vector<int>> hosts;
+  for (int rank = 0; rank < member.size(); ++rank) {
+    const auto same = [&](const std::vector<int>& host) {
+      return member.record(host.front()).host == member.record(rank).host;
+    };
+    const auto found = std::find_if(hosts.begin(), hosts.end(), same);
+    if (found == hosts.end()) {
+      hosts.push_back({rank});
+    } else {
+      found->push_back(rank);
+    }
+  }
+  return hosts;
+}
+
+Group Group::subgroup(const std::vector<int>& members) {
+  // The leader's rendezvous lasts until it has joined, and then all have.
+  const detail::SubgroupStart start =
+      detail::start_subgroup(*state_->member, members, state_->options.timeout_seconds);
+  Group group = open(start.request, state_->options);
+  group.state_->above = state_.get();
+  group.state_->members = members;
+  return group;
+}
+
 void Group::all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                        const std::optional<Deadline>& deadline) {
   Member& member = *state_->member;
@@ -182,10 +234,7 @@ int Group::receive_fd(int from, std::uint64_t tag, const std::optional<Deadline>
   return detail::receive_descriptor(*state_->member, from, tag, state_->until(deadline));
 }
 
-std::optional<Lost> Group::lost() const {
-  const detail::News* news = state_->member->mailbox().news();
-  return news == nullptr ? std::nullopt : std::optional<Lost>(news->lost);
-}
+std::optional<Lost> Group::lost() const { return state_->lost(); }
 
 void Group::check() const {
   if (const std::optional<Lost> lost = this->lost())
@@ -194,10 +243,7 @@ void Group::check() const {
 
 void Group::abort(const std::string& reason) noexcept {
   try {
-    Member& member = *state_->member;
-    member.service().spread(
-        {ErrorCode::kPeerLost,
-         {member.rank(), concat("rank ", member.rank(), " gave up: ", reason)}});
+    state_->abort(reason);
   } catch (const std::exception& error) {
     log::error("bootstrap: abort: ", error.what());
   }

@@ -1,5 +1,7 @@
 #include "bootstrap/rendezvous.hpp"
 
+#include "bootstrap/member.hpp"
+
 #include <poll.h>
 
 #include <algorithm>
@@ -176,7 +178,10 @@ Joined join(const JoinRequest& request) {
                   " ended while this rank waited for the others (",
                   request.deadline.waited().count(), " s): did rank 0 die?");
     }
-    if (wait_for(root.fd.get(), POLLIN, answer_by) == Wait::kTimeout) {
+    const int news = request.above == nullptr ? -1 : request.above->mailbox().lost_fd();
+    const Wait wait = wait_for(root.fd.get(), POLLIN, answer_by, news);
+    if (wait == Wait::kInterrupted) request.above->throw_lost(concat(me, " of a subgroup"));
+    if (wait == Wait::kTimeout) {
       RUNGS_THROW(kTimeout, me, ": the root at ", root.address.to_string(),
                   " did not answer within ", request.deadline.waited().count(),
                   " s: ranks are missing, and it does not say which");

@@ -22,6 +22,8 @@
 
 namespace rungs::bootstrap::detail {
 
+class Member;
+
 struct Registration {
   int rank = 0;
   int size = 0;
@@ -67,6 +69,8 @@ struct JoinRequest {
   Deadline deadline = Deadline::standard();
   /// Where this rank listens; empty: the address from which it reaches the root.
   std::optional<Address> listen_at;
+  /// The group that this one is part of: its news ends the wait for the others.
+  Member* above = nullptr;
 };
 /// What a rank has when all are there.
 struct Joined {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -25,11 +24,6 @@ struct Terms {
   std::int32_t compute_capability;
   std::int32_t ordinal;
   std::uint8_t rings[kMaxChannels][kMaxRanks];
-};
-
-struct Report {
-  std::int32_t code;
-  char problem[508];
 };
 
 std::uint64_t hash_of(KernelTable table) {
@@ -134,18 +128,6 @@ Settings settle(const CommunicatorOptions& options, int size, KernelTable table)
                 "; above 0, at most 1e6");
   settings.timeout_ns = static_cast<std::uint64_t>(options.timeout_seconds * timeout_scale() * 1e9);
   return settings;
-}
-
-void all_well(bootstrap::Group& group, ErrorCode code, const std::string& problem) {
-  Report mine{};
-  mine.code = static_cast<std::int32_t>(code);
-  std::snprintf(mine.problem, sizeof(mine.problem), "%s", problem.c_str());
-  const std::vector<Report> all = group.all_gather(mine);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].problem[0] == '\0') continue;
-    throw Error(static_cast<ErrorCode>(all[rank].code),
-                concat("rank ", rank, ": ", all[rank].problem), __FILE__, __LINE__);
-  }
 }
 
 Agreement agree(bootstrap::Group& group, const Settings& mine, KernelTable table,

@@ -25,10 +25,6 @@ struct Settings {
 /// @throws Error kInvalidArgument naming the option, its value and what is allowed
 Settings settle(const CommunicatorOptions& options, int size, KernelTable table);
 
-/// Collective: throws on every rank if `problem` is not empty on one, naming it.
-/// @param code,problem this rank's
-void all_well(bootstrap::Group& group, ErrorCode code, const std::string& problem);
-
 /// What a rank learns of the others.
 struct Agreement {
   Surroundings surroundings;

@@ -4,11 +4,11 @@
 
 #include <rungs/bootstrap/group.hpp>
 #include <rungs/collectives/kernel_args.hpp>
+#include <rungs/collectives/peer_memory.hpp>
+#include <rungs/collectives/watch.hpp>
 #include <rungs/gpu/buffer.hpp>
 
 #include "detail/layout.hpp"
-#include "detail/link_memory.hpp"
-#include "detail/watch.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ class DeviceState {
   /// Allocates everything. Not collective.
   DeviceState(const gpu::Device& device, const Layout& layout, gpu::StreamHandle stream);
 
-  [[nodiscard]] LinkMemory& links() { return links_; }
+  [[nodiscard]] PeerMemory& links() { return links_; }
   /// Writes the structs, once the links are connected.
   void publish(int rank, const std::vector<std::vector<int>>& rings, Control& control,
                std::uint64_t timeout_ns, gpu::StreamHandle stream);
@@ -41,7 +41,7 @@ class DeviceState {
   }
 
   Layout layout_;
-  LinkMemory links_;
+  PeerMemory links_;
   gpu::Device device_;
   gpu::Buffer<std::uint64_t> steps_;  // [2: send, recv][channels][size], a cache line each
   gpu::Buffer<LinkSide> sides_;       // [2: send, recv][channels][size]

@@ -6,8 +6,10 @@
 
 #include "catalog/cublas_peer.hpp"
 #include "catalog/gemm_problem.hpp"
+#include "catalog/my_rungs.hpp"
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -92,7 +94,8 @@ ladder::Operation gemm_bf16() {
     return std::make_unique<GemmProblem>(cases.at(case_index).shape, *machine.device, seed);
   };
   spec.peers.push_back(cublas_peer());
-  return ladder::make_operation(kLadder, std::move(spec));
+  const std::vector<ladder::Rung<Args>> rungs = whole_ladder();
+  return ladder::make_operation(std::span<const ladder::Rung<Args>>(rungs), std::move(spec));
 }
 
 }  // namespace

@@ -62,7 +62,15 @@ std::unique_ptr<ladder::Prepared> prepare_graph(const StepArgs& args,
   return std::make_unique<GraphSteps>(args, *machine.device);
 }
 
-// Words in random order: no file is needed to check a step.
+TrainConfig settings(const StepShape& shape, std::uint64_t seed) {
+  TrainConfig train;
+  train.batch = shape.batch;
+  train.data_seed = seed;
+  return train;
+}
+
+}  // namespace
+
 Corpus made_up_text(std::uint64_t seed) {
   static constexpr const char* kWords[] = {"truth ", "universally ", "acknowledged ", "single ",
                                            "man ",   "in ",          "want ",         "of ",
@@ -77,14 +85,34 @@ Corpus made_up_text(std::uint64_t seed) {
   return corpus;
 }
 
-TrainConfig settings(const StepShape& shape, std::uint64_t seed) {
-  TrainConfig train;
-  train.batch = shape.batch;
-  train.data_seed = seed;
-  return train;
+double first_loss(const ModelConfig& model, const TrainConfig& train, const Corpus& corpus,
+                  const std::vector<float>& values) {
+  const ParameterLayout layout(model);
+  reference::Weights weights;
+  for (const Parameter& p : layout.parameters()) {
+    const auto first = values.begin() + p.offset;
+    weights[p.name].assign(first, first + p.count());
+  }
+  reference::Input input;
+  const auto context = static_cast<std::size_t>(model.context);
+  for (int b = 0; b < train.batch; ++b) {
+    const Philox random = philox(train.data_seed, 0, static_cast<std::uint64_t>(b));
+    const std::size_t start = below(corpus.train.size() - context, random.word[0], random.word[1]);
+    for (std::size_t t = 0; t < context; ++t) {
+      input.tokens.push_back(corpus.train[start + t]);
+      input.targets.push_back(corpus.train[start + t + 1]);
+    }
+  }
+  return reference::run(model, weights, input).cross_entropy;
 }
 
-}  // namespace
+double first_loss_bound(const ModelConfig& model) {
+  // Roundings to bf16 on the way to a logit: six a layer, the weights of six GEMMs a layer, and
+  // both of the head. They are independent and add in quadrature; a token's loss moves by no more
+  // than its logits do, whose deviation is about 1 at the start.
+  const double roundings = 12.0 * model.layers + 2;
+  return std::sqrt(roundings) / 256;
+}
 
 const std::array<ladder::Rung<StepArgs>, 2> kStepLadder{{
     {"eager", "every kernel launched by the host", &always, &prepare_eager},
@@ -113,31 +141,12 @@ std::vector<float> StepProblem::output() {
 }
 
 ladder::Reference StepProblem::reference() {
-  reference::Weights weights;
-  for (const Parameter& p : step_->layout().parameters()) {
-    const auto first = initial_.weights.begin() + p.offset;
-    weights[p.name].assign(first, first + p.count());
-  }
-  reference::Input input;
-  const auto context = static_cast<std::size_t>(model_.context);
-  for (int b = 0; b < train_.batch; ++b) {
-    const Philox random = philox(train_.data_seed, 0, static_cast<std::uint64_t>(b));
-    const std::size_t start = below(corpus_.train.size() - context, random.word[0], random.word[1]);
-    for (std::size_t t = 0; t < context; ++t) {
-      input.tokens.push_back(corpus_.train[start + t]);
-      input.targets.push_back(corpus_.train[start + t + 1]);
-    }
-  }
-  return {.values = {reference::run(model_, weights, input).cross_entropy}, .positions = {0}};
+  return {.values = {first_loss(model_, train_, corpus_, initial_.weights)}, .positions = {0}};
 }
 
 double StepProblem::bound(std::size_t element) {
   if (element > 0) return 0;  // a parameter: the rungs must agree bit for bit
-  // Roundings to bf16 on the way to a logit: six a layer, the weights of six GEMMs a layer, and
-  // both of the head. They are independent and add in quadrature; a token's loss moves by no more
-  // than its logits do, whose deviation is about 1 at the start.
-  const double roundings = 12.0 * model_.layers + 2;
-  return std::sqrt(roundings) / 256;
+  return first_loss_bound(model_);
 }
 
 std::string StepProblem::describe(std::size_t element) {

@@ -28,6 +28,15 @@ struct StepArgs {
 /// Both rungs serve every call; the array is the ladder, naive first.
 extern const std::array<ladder::Rung<StepArgs>, 2> kStepLadder;
 
+/// Words in random order: no file is needed to check a step.
+Corpus made_up_text(std::uint64_t seed);
+/// The loss of step 1 from the model in double, which starts with `values`, laid out as one rank
+/// has them.
+double first_loss(const ModelConfig& model, const TrainConfig& train, const Corpus& corpus,
+                  const std::vector<float>& values);
+/// How far a rung's may lie from it.
+double first_loss_bound(const ModelConfig& model);
+
 /// How many tokens a step and how many steps a run.
 struct StepShape {
   int batch = 4;

@@ -9,17 +9,18 @@
 
 #include "data/batch.hpp"
 
-#include "detail/lanes_device.hpp"
+#include <rungs/gpu/lanes_device.hpp>
 #include "detail/philox.hpp"
 
 namespace rungs::training::data {
 namespace {
 
-RUNGS_KERNEL(kRowThreads) choose_batch_kernel(BatchArgs a) {
-  for (int b = first_index(); b < a.batch; b += index_step()) {
+RUNGS_KERNEL(gpu::kRowThreads) choose_batch_kernel(BatchArgs a) {
+  for (int b = gpu::first_index(); b < a.batch; b += gpu::index_step()) {
     std::int64_t start = 0;
     if (a.state != nullptr) {
-      const Philox random = philox(a.seed, a.state->step, static_cast<std::uint64_t>(b));
+      const Philox random =
+          philox(a.seed, a.state->step, static_cast<std::uint64_t>(a.first_sequence + b));
       // The last start whose targets still lie in the text is text_bytes - context - 1.
       start = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(a.text_bytes - a.context),
                                               random.word[0], random.word[1]));
@@ -35,8 +36,9 @@ RUNGS_KERNEL(kRowThreads) choose_batch_kernel(BatchArgs a) {
 
 }  // namespace
 
-void choose_batch(const BatchArgs& args, const Queue& queue) {
-  gpu::launch("choose_batch", row_grid(queue, args.batch), queue.stream, choose_batch_kernel, args);
+void choose_batch(const BatchArgs& args, const gpu::Queue& queue) {
+  gpu::launch("choose_batch", gpu::row_grid(queue, args.batch), queue.stream, choose_batch_kernel,
+              args);
 }
 
 }  // namespace rungs::training::data

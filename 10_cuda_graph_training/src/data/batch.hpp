@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 #include "optimizer/optimizer.hpp"
 
 namespace rungs::training::data {
@@ -16,14 +16,15 @@ struct BatchArgs {
   std::int32_t* tokens;   // [batch, context]
   std::int32_t* targets;  // [batch, context] the byte after each token
   std::uint64_t seed;     // of random windows
+  int first_sequence;     // of the step's sequences, this many belong to ranks below
   // Evaluation: sequence b is the window first_window + b·stride; windows do not overlap.
   std::int64_t first_window;
   std::int64_t window_stride;
   std::int64_t windows;  // how many there are; numbers beyond wrap around
-  int batch;
+  int batch;             // of this rank
   int context;
 };
 
-void choose_batch(const BatchArgs& args, const Queue& queue);
+void choose_batch(const BatchArgs& args, const gpu::Queue& queue);
 
 }  // namespace rungs::training::data

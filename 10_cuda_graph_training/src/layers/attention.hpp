@@ -3,7 +3,7 @@
 
 #include <rungs/attention/attention.hpp>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 
 namespace rungs::training::layers {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 
 namespace rungs::training::layers {
 
@@ -13,11 +13,12 @@ struct CrossEntropy {
   const float* logits;          // [rows, classes]
   const std::int32_t* targets;  // [rows]
   float* loss;                  // [rows] nats
-  bf16* d_logits;               // [rows, classes] of the mean over rows, or null: only the loss
+  bf16* d_logits;  // [rows, classes] of the mean over `mean_rows`, or null: only the loss
   int rows;
-  int classes;  // a multiple of kLanes
+  int mean_rows;  // rows of all ranks
+  int classes;    // a multiple of gpu::kLanes
 };
 
-void cross_entropy(const CrossEntropy& args, const Queue& queue);
+void cross_entropy(const CrossEntropy& args, const gpu::Queue& queue);
 
 }  // namespace rungs::training::layers

@@ -8,13 +8,13 @@
 
 #include "layers/embedding.hpp"
 
-#include "detail/lanes_device.hpp"
+#include <rungs/gpu/lanes_device.hpp>
 
 namespace rungs::training::layers {
 namespace {
 
-RUNGS_KERNEL(kRowThreads) embedding_forward_kernel(EmbeddingForward a) {
-  for (int row = first_index(); row < a.rows; row += index_step()) {
+RUNGS_KERNEL(gpu::kRowThreads) embedding_forward_kernel(EmbeddingForward a) {
+  for (int row = gpu::first_index(); row < a.rows; row += gpu::index_step()) {
     const float* token = a.token_table + static_cast<std::int64_t>(a.tokens[row]) * a.width;
     const float* position = a.position_table + static_cast<std::int64_t>(row % a.context) * a.width;
     float* x = a.x + static_cast<std::int64_t>(row) * a.width;
@@ -23,8 +23,8 @@ RUNGS_KERNEL(kRowThreads) embedding_forward_kernel(EmbeddingForward a) {
 }
 
 // Work item i < kVocabulary is a row of the token table, the others are rows of the position table.
-RUNGS_KERNEL(kRowThreads) embedding_vjp_kernel(EmbeddingVjp a) {
-  for (int item = first_index(); item < kVocabulary + a.context; item += index_step()) {
+RUNGS_KERNEL(gpu::kRowThreads) embedding_vjp_kernel(EmbeddingVjp a) {
+  for (int item = gpu::first_index(); item < kVocabulary + a.context; item += gpu::index_step()) {
     const bool is_token = item < kVocabulary;
     const int position = item - kVocabulary;
     float* out = is_token ? a.d_token_table + static_cast<std::int64_t>(item) * a.width
@@ -42,13 +42,13 @@ RUNGS_KERNEL(kRowThreads) embedding_vjp_kernel(EmbeddingVjp a) {
 
 }  // namespace
 
-void embedding_forward(const EmbeddingForward& args, const Queue& queue) {
-  gpu::launch("embedding_forward", row_grid(queue, args.rows), queue.stream,
+void embedding_forward(const EmbeddingForward& args, const gpu::Queue& queue) {
+  gpu::launch("embedding_forward", gpu::row_grid(queue, args.rows), queue.stream,
               embedding_forward_kernel, args);
 }
 
-void embedding_vjp(const EmbeddingVjp& args, const Queue& queue) {
-  gpu::launch("embedding_vjp", row_grid(queue, kVocabulary + args.context), queue.stream,
+void embedding_vjp(const EmbeddingVjp& args, const gpu::Queue& queue) {
+  gpu::launch("embedding_vjp", gpu::row_grid(queue, kVocabulary + args.context), queue.stream,
               embedding_vjp_kernel, args);
 }
 

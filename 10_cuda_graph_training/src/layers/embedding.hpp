@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 
 namespace rungs::training::layers {
 
@@ -29,7 +29,7 @@ struct EmbeddingVjp {
   int context;
 };
 
-void embedding_forward(const EmbeddingForward& args, const Queue& queue);
-void embedding_vjp(const EmbeddingVjp& args, const Queue& queue);
+void embedding_forward(const EmbeddingForward& args, const gpu::Queue& queue);
+void embedding_vjp(const EmbeddingVjp& args, const gpu::Queue& queue);
 
 }  // namespace rungs::training::layers

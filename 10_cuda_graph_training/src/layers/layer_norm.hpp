@@ -3,7 +3,7 @@
 
 #include <rungs/core/dtype.hpp>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 
 namespace rungs::training::layers {
 
@@ -18,7 +18,7 @@ struct LayerNormForward {
   float* mean;        // [rows]
   float* rstd;        // [rows] 1 / standard deviation
   int rows;
-  int width;  // a multiple of kLanes
+  int width;  // a multiple of gpu::kLanes
 };
 
 struct LayerNormVjp {
@@ -43,7 +43,7 @@ inline long long layer_norm_partials(int rows, int width) {
   return 2ll * ((rows + kChunkRows - 1) / kChunkRows) * width;
 }
 
-void layer_norm_forward(const LayerNormForward& args, const Queue& queue);
-void layer_norm_vjp(const LayerNormVjp& args, const Queue& queue);
+void layer_norm_forward(const LayerNormForward& args, const gpu::Queue& queue);
+void layer_norm_vjp(const LayerNormVjp& args, const gpu::Queue& queue);
 
 }  // namespace rungs::training::layers

@@ -24,7 +24,6 @@ Extents::Extents(const ModelConfig& model, int batch_size)
       hidden(model.hidden),
       experts(model.experts),
       top_k(model.top_k),
-      capacity((batch_size * model.context + 63) / 64 * 64),
       layers(model.layers) {}
 
 LayerBuffers::LayerBuffers(const Extents& n, const gpu::Device& device)
@@ -38,31 +37,7 @@ LayerBuffers::LayerBuffers(const Extents& n, const gpu::Device& device)
       attended(device, product({n.tokens, n.width})),
       lse(device, product({n.tokens, n.heads})),
       middle(device, product({n.tokens, n.width})),
-      out(device, product({n.tokens, n.width})),
-      probabilities(device, product({n.tokens, n.experts})),
-      gate(device, product({n.tokens, n.top_k})),
-      expert(device, product({n.tokens, n.top_k})),
-      slot(device, product({n.tokens, n.top_k})),
-      assignment(device, product({n.experts, n.capacity})),
-      count(device, product({n.experts})),
-      rows(device, product({n.experts, n.capacity, n.width})),
-      before_gelu(device, product({n.experts, n.capacity, n.hidden})),
-      after_gelu(device, product({n.experts, n.capacity, n.hidden})),
-      outputs(device, product({n.experts, n.capacity, n.width})) {}
-
-layers::Routing LayerBuffers::routing(const Extents& n, float* balance) const {
-  return {.probabilities = probabilities.data(),
-          .expert = expert.data(),
-          .gate = gate.data(),
-          .slot = slot.data(),
-          .assignment = assignment.data(),
-          .count = count.data(),
-          .balance = balance,
-          .tokens = n.tokens,
-          .experts = n.experts,
-          .top_k = n.top_k,
-          .capacity = n.capacity};
-}
+      out(device, product({n.tokens, n.width})) {}
 
 SharedBuffers::SharedBuffers(const Extents& n, const gpu::Device& device)
     : tokens(device, product({n.tokens})),
@@ -80,11 +55,6 @@ SharedBuffers::SharedBuffers(const Extents& n, const gpu::Device& device)
       d_normed(device, product({n.tokens, n.width})),
       d_attended(device, product({n.tokens, n.width})),
       d_qkv(device, product({n.tokens, 3, n.width})),
-      d_outputs(device, product({n.experts, n.capacity, n.width})),
-      d_hidden(device, product({n.experts, n.capacity, n.hidden})),
-      d_gate(device, product({n.experts, n.capacity})),
-      d_rows(device, product({n.experts, n.capacity, n.width})),
-      d_router_logits(device, product({n.tokens, n.experts})),
       norm_partials(device,
                     static_cast<std::size_t>(layers::layer_norm_partials(n.tokens, n.width))) {}
 

@@ -1,20 +1,19 @@
 #pragma once
 // Device memory of a model: what a forward pass leaves for its VJPs, and what the VJPs hand down.
 
+#include <rungs/core/dtype.hpp>
 #include <rungs/gpu/buffer.hpp>
 #include <rungs/training/trainer.hpp>
 
 #include <cstdint>
 #include <vector>
 
-#include "layers/router.hpp"
-
 namespace rungs::training {
 
 /// Extents that buffers and plans are made from.
 struct Extents {
   Extents(const ModelConfig& model, int batch_size);
-  int batch, context, tokens, width, heads, head_dim, hidden, experts, top_k, capacity, layers;
+  int batch, context, tokens, width, heads, head_dim, hidden, experts, top_k, layers;
 };
 
 /// Kept from the forward pass of one layer until its VJP.
@@ -27,14 +26,6 @@ struct LayerBuffers {
   gpu::Buffer<float> lse;                         // [batch, heads, context]
   gpu::Buffer<float> middle;                      // [tokens, width] residual stream after attention
   gpu::Buffer<float> out;                         // [tokens, width] and after the experts
-  gpu::Buffer<float> probabilities, gate;         // Routing
-  gpu::Buffer<std::int32_t> expert, slot, assignment, count;
-  gpu::Buffer<bf16> rows;                     // [experts, capacity, width]
-  gpu::Buffer<bf16> before_gelu, after_gelu;  // [experts, capacity, hidden]
-  gpu::Buffer<float> outputs;                 // [experts, capacity, width]
-
-  /// With `balance` [experts] of this layer.
-  [[nodiscard]] layers::Routing routing(const Extents& n, float* balance) const;
 };
 
 /// Shared by all layers.
@@ -48,18 +39,13 @@ struct SharedBuffers {
   gpu::Buffer<float> loss_rows;   // [tokens]
   gpu::Buffer<float> balance;     // [layers, experts]
   // Gradients, overwritten layer by layer on the way down.
-  gpu::Buffer<bf16> d_logits;          // [tokens, vocabulary]
-  gpu::Buffer<float> d_residual;       // [tokens, width]
-  gpu::Buffer<bf16> d_residual_bf16;   // [tokens, width]
-  gpu::Buffer<float> d_normed;         // [tokens, width]
-  gpu::Buffer<bf16> d_attended;        // [tokens, width]
-  gpu::Buffer<bf16> d_qkv;             // [tokens, 3, heads, head_dim]
-  gpu::Buffer<bf16> d_outputs;         // [experts, capacity, width]
-  gpu::Buffer<bf16> d_hidden;          // [experts, capacity, hidden]
-  gpu::Buffer<float> d_gate;           // [experts, capacity]
-  gpu::Buffer<float> d_rows;           // [experts, capacity, width]
-  gpu::Buffer<float> d_router_logits;  // [tokens, experts]
-  gpu::Buffer<float> norm_partials;    // layers::layer_norm_partials()
+  gpu::Buffer<bf16> d_logits;         // [tokens, vocabulary]
+  gpu::Buffer<float> d_residual;      // [tokens, width]
+  gpu::Buffer<bf16> d_residual_bf16;  // [tokens, width]
+  gpu::Buffer<float> d_normed;        // [tokens, width]
+  gpu::Buffer<bf16> d_attended;       // [tokens, width]
+  gpu::Buffer<bf16> d_qkv;            // [tokens, 3, heads, head_dim]
+  gpu::Buffer<float> norm_partials;   // layers::layer_norm_partials()
 };
 
 }  // namespace rungs::training

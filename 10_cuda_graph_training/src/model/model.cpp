@@ -9,8 +9,8 @@ namespace {
 
 using layers::kVocabulary;
 
-layers::LinearArgs head_args(const Extents& n, const ParameterLayout& layout,
-                             const ParameterPointers& at, const SharedBuffers& shared) {
+gemm::LinearArgs head_args(const Extents& n, const ParameterLayout& layout,
+                           const ParameterPointers& at, const SharedBuffers& shared) {
   return {.x = shared.normed.data(),
           .weight = at.weights_bf16 + layout.head,
           .y = tensor(shared.logits.data(), n.tokens, kVocabulary),
@@ -22,9 +22,9 @@ layers::LinearArgs head_args(const Extents& n, const ParameterLayout& layout,
           .out = kVocabulary};
 }
 
-layers::LinearArgs qkv_args(const Extents& n, const LayerOffsets& offsets,
-                            const ParameterPointers& at, const LayerBuffers& kept,
-                            const SharedBuffers& shared) {
+gemm::LinearArgs qkv_args(const Extents& n, const LayerOffsets& offsets,
+                          const ParameterPointers& at, const LayerBuffers& kept,
+                          const SharedBuffers& shared) {
   return {.x = kept.normed1.data(),
           .weight = at.weights_bf16 + offsets.qkv,
           .y = tensor(kept.qkv.data(), n.tokens, 3 * n.width),
@@ -36,9 +36,9 @@ layers::LinearArgs qkv_args(const Extents& n, const LayerOffsets& offsets,
           .out = 3 * n.width};
 }
 
-layers::LinearArgs projection_args(const Extents& n, const LayerOffsets& offsets,
-                                   const ParameterPointers& at, const LayerBuffers& kept,
-                                   const SharedBuffers& shared) {
+gemm::LinearArgs projection_args(const Extents& n, const LayerOffsets& offsets,
+                                 const ParameterPointers& at, const LayerBuffers& kept,
+                                 const SharedBuffers& shared) {
   return {.x = kept.attended.data(),
           .weight = at.weights_bf16 + offsets.projection,
           .y = tensor(kept.middle.data(), n.tokens, n.width),
@@ -64,27 +64,27 @@ layers::SelfAttentionArgs attention_args(const Extents& n, const LayerBuffers& k
           .head_dim = n.head_dim};
 }
 
-layers::ExpertsArgs experts_args(const Extents& n, const LayerOffsets& offsets,
-                                 const ParameterPointers& at, const layers::Routing& routing,
-                                 const LayerBuffers& kept, const SharedBuffers& shared) {
-  return {.routing = routing,
+moe::LayerArgs experts_args(const Extents& n, const LayerOffsets& offsets,
+                            const ParameterPointers& at, float aux_weight, float* balance,
+                            const LayerBuffers& kept, const SharedBuffers& shared) {
+  return {.shape = {.width = n.width,
+                    .hidden = n.hidden,
+                    .experts = n.experts,
+                    .top_k = n.top_k,
+                    .max_tokens = n.tokens},
+          .tokens = n.tokens,
           .x = kept.normed2.data(),
+          .router = at.weights + offsets.router,
           .up = at.weights_bf16 + offsets.up,
           .down = at.weights_bf16 + offsets.down,
           .residual = kept.out.data(),
-          .rows = kept.rows.data(),
-          .before_gelu = kept.before_gelu.data(),
-          .after_gelu = kept.after_gelu.data(),
-          .outputs = kept.outputs.data(),
+          .balance = balance,
           .d_residual = shared.d_residual.data(),
-          .d_outputs = shared.d_outputs.data(),
-          .d_hidden = shared.d_hidden.data(),
-          .d_gate = shared.d_gate.data(),
-          .d_rows = shared.d_rows.data(),
+          .dx = shared.d_normed.data(),
+          .d_router = at.gradients + offsets.router,
           .d_up = at.gradients + offsets.up,
           .d_down = at.gradients + offsets.down,
-          .width = n.width,
-          .hidden = n.hidden};
+          .aux_weight = aux_weight};
 }
 
 }  // namespace
@@ -93,16 +93,20 @@ Model::Layer::Layer(const Model& model, std::size_t index, const gpu::Device& de
     : kept(model.n_, device),
       at(model.layout_.layers[index]),
       input(index == 0 ? model.shared_.embedded.data() : model.layers_[index - 1].kept.out.data()),
-      routing(kept.routing(model.n_, model.shared_.balance.data() + index * model.n_.experts)),
       qkv(qkv_args(model.n_, at, model.at_, kept, model.shared_), device),
       attention(attention_args(model.n_, kept, model.shared_), device),
       projection(projection_args(model.n_, at, model.at_, kept, model.shared_), device),
-      experts(experts_args(model.n_, at, model.at_, routing, kept, model.shared_), device) {}
+      experts(experts_args(model.n_, at, model.at_, model.aux_weight_,
+                           model.shared_.balance.data() + index * model.n_.experts, kept,
+                           model.shared_),
+              model.share_.ranks > 1 ? moe::Exchange::kCounted : moe::Exchange::kLocal, device,
+              model.share_.context) {}
 
 Model::Model(const ModelConfig& model, int batch, float aux_weight,
-             const ParameterPointers& parameters, const gpu::Device& device)
+             const ParameterPointers& parameters, const gpu::Device& device, const RankShare& share)
     : n_(model, batch),
-      layout_(model),
+      share_(share),
+      layout_(model, share.rank, share.ranks),
       at_(parameters),
       aux_weight_(aux_weight),
       shared_(n_, device),
@@ -112,7 +116,7 @@ Model::Model(const ModelConfig& model, int batch, float aux_weight,
     layers_.emplace_back(*this, l, device);
 }
 
-void Model::forward(const Queue& queue, bool for_training) const {
+void Model::forward(const gpu::Queue& queue, bool for_training) const {
   queue.part("embedding", [&] {
     layers::embedding_forward({.tokens = shared_.tokens.data(),
                                .token_table = at_.weights + layout_.token,
@@ -143,12 +147,13 @@ void Model::forward(const Queue& queue, bool for_training) const {
                            .loss = shared_.loss_rows.data(),
                            .d_logits = for_training ? shared_.d_logits.data() : nullptr,
                            .rows = n_.tokens,
+                           .mean_rows = n_.tokens * share_.ranks,
                            .classes = kVocabulary},
                           queue);
   });
 }
 
-void Model::layer_forward(const Layer& layer, const Queue& queue) const {
+void Model::layer_forward(const Layer& layer, const gpu::Queue& queue) const {
   const LayerBuffers& kept = layer.kept;
   // 1. middle = input + projection(attention(norm1(input))).
   queue.part("layer norm", [&] {
@@ -179,17 +184,13 @@ void Model::layer_forward(const Layer& layer, const Queue& queue) const {
                                 .width = n_.width},
                                queue);
   });
-  queue.part("router", [&] {
-    layers::router_forward({.x = kept.normed2.data(),
-                            .weight = at_.weights + layer.at.router,
-                            .routing = layer.routing,
-                            .width = n_.width},
-                           queue);
-  });
   layer.experts.forward(queue);
 }
 
-void Model::backward(const Queue& queue) const {
+void Model::backward(const gpu::Queue& queue, const std::function<void(std::size_t)>& ready) const {
+  const auto tell = [&ready](std::size_t part) {
+    if (ready) ready(part);
+  };
   queue.part("linear VJP", [&] {
     head_.input_vjp(queue.stream);
     head_.weight_vjp(queue.stream);
@@ -210,7 +211,11 @@ void Model::backward(const Queue& queue) const {
                             .width = n_.width},
                            queue);
   });
-  for (std::size_t l = layers_.size(); l-- > 0;) layer_backward(layers_[l], queue);
+  tell(0);
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    layer_backward(layers_[l], queue);
+    tell(layers_.size() - l);
+  }
   queue.part("embedding VJP", [&] {
     layers::embedding_vjp({.tokens = shared_.tokens.data(),
                            .dx = shared_.d_residual.data(),
@@ -221,25 +226,13 @@ void Model::backward(const Queue& queue) const {
                            .context = n_.context},
                           queue);
   });
+  tell(layers_.size() + 1);
 }
 
-void Model::layer_backward(const Layer& layer, const Queue& queue) const {
+void Model::layer_backward(const Layer& layer, const gpu::Queue& queue) const {
   const LayerBuffers& kept = layer.kept;
   // 2. Through the experts, the router and norm2: d_residual becomes the gradient of `middle`.
   layer.experts.vjp(queue);
-  queue.part("router VJP", [&] {
-    layers::router_vjp({.x = kept.normed2.data(),
-                        .weight = at_.weights + layer.at.router,
-                        .d_gate = shared_.d_gate.data(),
-                        .d_rows = shared_.d_rows.data(),
-                        .routing = layer.routing,
-                        .aux_weight = aux_weight_,
-                        .d_logits = shared_.d_router_logits.data(),
-                        .dx = shared_.d_normed.data(),
-                        .d_weight = at_.gradients + layer.at.router,
-                        .width = n_.width},
-                       queue);
-  });
   queue.part("layer norm VJP", [&] {
     layers::layer_norm_vjp({.x = kept.middle.data(),
                             .gain = at_.weights + layer.at.norm2_gain,

@@ -34,7 +34,9 @@ std::int64_t Parameter::count() const {
   return product;
 }
 
-ParameterLayout::ParameterLayout(const ModelConfig& model) {
+ParameterLayout::ParameterLayout(const ModelConfig& model, int rank, int ranks)
+    : rank_(rank),
+      ranks_(ranks) {
   const std::int64_t d = model.width;
   const std::int64_t h = model.hidden;
   const std::int64_t e = model.experts;
@@ -50,8 +52,8 @@ ParameterLayout::ParameterLayout(const ModelConfig& model) {
     layers[l].qkv = add(layer + "attention.qkv", {3 * d, d}, by_width);
     layers[l].projection = add(layer + "attention.projection", {d, d}, by_width * branch);
     layers[l].router = add(layer + "router", {e, d}, by_width * kRouterShare);
-    layers[l].up = add(layer + "experts.up", {e, h, d}, by_width);
-    layers[l].down = add(layer + "experts.down", {e, d, h}, by_hidden * branch);
+    layers[l].up = add_experts(layer + "experts.up", {e, h, d}, by_width);
+    layers[l].down = add_experts(layer + "experts.down", {e, d, h}, by_hidden * branch);
   }
   head = add("head", {layers::kVocabulary, d}, by_width);
   decayed_ = count_;
@@ -76,11 +78,35 @@ std::int64_t ParameterLayout::add(std::string name, std::vector<std::int64_t> sh
   return offset;
 }
 
+// This rank's share of a tensor whose first extent is that of all experts.
+std::int64_t ParameterLayout::add_experts(std::string name, std::vector<std::int64_t> shape,
+                                          float deviation) {
+  shape.front() /= ranks_;
+  const std::int64_t offset = add(std::move(name), std::move(shape), deviation);
+  parameters_.back().first = rank_ * parameters_.back().count();
+  return offset;
+}
+
 std::int64_t ParameterLayout::trained() const {
   std::int64_t sum = 0;
   for (const Parameter& parameter : parameters_) sum += parameter.count();
+  for (std::size_t l = 0; l < layers.size(); ++l) sum += (ranks_ - 1) * experts(l).count;
   return sum;
 }
+
+std::int64_t ParameterLayout::layer_stride() const noexcept {
+  return layers.size() > 1 ? layers[1].qkv - layers[0].qkv : head - layers[0].qkv;
+}
+
+Range ParameterLayout::dense(std::size_t l) const {
+  return {layers.at(l).qkv, layers.at(l).up - layers.at(l).qkv};
+}
+
+Range ParameterLayout::experts(std::size_t l) const {
+  return {layers.at(l).up, layers.at(l).qkv + layer_stride() - layers.at(l).up};
+}
+
+Range ParameterLayout::head_range() const { return {head, decayed_ - head}; }
 
 std::vector<float> ParameterLayout::initial_values(std::uint64_t seed) const {
   std::vector<float> values(static_cast<std::size_t>(count_), 0.0f);
@@ -89,7 +115,8 @@ std::vector<float> ParameterLayout::initial_values(std::uint64_t seed) const {
     for (std::int64_t i = 0; i < parameter.count(); ++i) {
       float value = parameter.init_value;
       if (parameter.init_deviation > 0) {
-        value = parameter.init_deviation * normal_value(seed, p, static_cast<std::uint64_t>(i));
+        const auto index = static_cast<std::uint64_t>(parameter.first + i);
+        value = parameter.init_deviation * normal_value(seed, p, index);
       }
       values[static_cast<std::size_t>(parameter.offset + i)] = value;
     }

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "detail/queue.hpp"
+#include <rungs/gpu/queue.hpp>
 
 namespace rungs::training::optimizer {
 
@@ -38,18 +38,41 @@ struct StepReport {
   std::uint32_t reserved;
 };
 
+/// `number` ranges of `length` elements, `stride` apart.
+struct Ranges {
+  std::int64_t begin = 0;
+  std::int64_t stride = 0;
+  std::int64_t length = 0;  // a multiple of gpu::kLanes
+  std::int64_t number = 0;
+};
+
+/// A step's sums over several ranks. Gradients of dense parameters are the same everywhere once
+/// they are reduced; of the experts a rank knows the squares of its own, of the loss that of its
+/// rows. Both travel as floats in an all-reduce that takes place anyway: a rank fills its own row
+/// of `shares` and leaves zeros in the others, so that the sums over ranks are exact.
+struct RankSums {
+  int rank = 0;
+  int ranks = 1;            // 1: alone, nothing below is read
+  float* shares = nullptr;  // [ranks, kShareFloats]
+  Ranges experts{};         // parameters of this rank only
+  Ranges dense[2]{};        // all others
+};
+/// Squares of the experts' gradients and sum of the loss rows, each as a float and what the float
+/// leaves of the double.
+inline constexpr int kShareFloats = 4;
+
 struct OptimizerArgs {
   float* weights;          // [count] master copy
   bf16* weights_bf16;      // [count] what the GEMMs read
   float* moment1;          // [count]
   float* moment2;          // [count]
   const float* gradients;  // [count]
-  double* partials;        // workspace of norm_partials(count) doubles
+  double* partials;        // workspace of norm_partials() doubles
   const float* loss_rows;  // [rows] nats
   const float* balance;    // [layers, experts] f_e·P_e
   StepState* state;        // device
   StepReport* report;      // host-mapped
-  std::int64_t count;      // a multiple of kLanes
+  std::int64_t count;      // a multiple of gpu::kLanes
   std::int64_t
       decayed;  // the first `decayed` weights decay: matrices come first (model/parameters.hpp)
   int rows;
@@ -60,16 +83,27 @@ struct OptimizerArgs {
   float lr;
   float weight_decay;
   float clip;
+  RankSums over{};
 };
 
 /// Elements summed by one thread of the norm.
 inline constexpr int kChunk = 1024;
-inline long long norm_partials(std::int64_t count) { return (count + kChunk - 1) / kChunk; }
+RUNGS_HD std::int64_t norm_chunks(const Ranges& ranges) {
+  return (ranges.length + kChunk - 1) / kChunk * ranges.number;
+}
+/// Room for the sums of `count` elements in at most `ranges` ranges.
+inline long long norm_partials(std::int64_t count, std::int64_t ranges = 1) {
+  return (count + kChunk - 1) / kChunk + ranges;
+}
 
-/// Enqueues norm, schedule and update.
-void update(const OptimizerArgs& args, const Queue& queue);
+/// Several ranks: fills this rank's row of the shares. After the experts' gradients are there, and
+/// before the all-reduce that carries the shares.
+void fill_shares(const OptimizerArgs& args, const gpu::Queue& queue);
+/// Enqueues norm, schedule and update. Several ranks: dense gradients and shares are reduced.
+void update(const OptimizerArgs& args, const gpu::Queue& queue);
 /// weights_bf16 = weights, for the first step and after a resume.
-void refresh_bf16(const float* weights, bf16* weights_bf16, std::int64_t count, const Queue& queue);
+void refresh_bf16(const float* weights, bf16* weights_bf16, std::int64_t count,
+                  const gpu::Queue& queue);
 
 /// The learning rate of step `step` (the first is 1): linear warm-up, then a cosine to kFinalShare
 /// of lr.

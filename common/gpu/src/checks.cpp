@@ -1,6 +1,7 @@
 #include "checks.hpp"
 
 #include <rungs/core/error.hpp>
+#include <rungs/gpu/host_registration.hpp>
 
 #include <sys/stat.h>
 
@@ -76,6 +77,21 @@ void check_exported(const ExportedMemory& memory) {
   RUNGS_REQUIRE(memory.offset_bytes < memory.size_bytes, "peer mapping: offset ",
                 memory.offset_bytes, " lies outside the ", memory.size_bytes,
                 " bytes of the exported memory");
+}
+
+void check_host_range(const void* pointer, std::size_t size_bytes) {
+  constexpr std::size_t kPage = HostRegistration::kPageBytes;
+  const std::string what = concat("registration of ", size_bytes, " bytes of host memory");
+  RUNGS_REQUIRE(pointer != nullptr, what, ": the pointer is null");
+  RUNGS_REQUIRE(size_bytes > 0 && size_bytes % kPage == 0 &&
+                    reinterpret_cast<std::uintptr_t>(pointer) % kPage == 0,
+                what, " at ", pointer, ": both must be multiples of ", kPage, ", the size not 0");
+}
+
+std::string registered_already(std::size_t size_bytes) {
+  return concat("registration of ", size_bytes,
+                " bytes of host memory: some of them are registered already; keep that "
+                "registration, or end it first");
 }
 
 std::string refused_in_capture(std::string_view call) {

@@ -24,6 +24,11 @@ void check_fill(const void* to, std::size_t size_bytes);
 /// @throws Error kInvalidArgument for a descriptor, size or offset that cannot be right
 void check_exported(const ExportedMemory& memory);
 
+/// @throws Error kInvalidArgument unless it is whole pages of memory
+void check_host_range(const void* pointer, std::size_t size_bytes);
+/// What registering memory says that is registered.
+std::string registered_already(std::size_t size_bytes);
+
 /// What a call says that a capture does not allow.
 std::string refused_in_capture(std::string_view call);
 

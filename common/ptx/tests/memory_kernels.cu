@@ -29,6 +29,7 @@ loads_kernel(const std::uint32_t* u32, const std::int32_t* i32, const std::uint6
   out[9] = ld_relaxed_sys(&u64[1]);
   out[10] = ld_acquire_gpu(&u64[2]);
   out[11] = ld_acquire_sys(&u64[3]);
+  out[12] = peek_relaxed_gpu(&u64[3]);
 }
 
 RUNGS_KERNEL(32) stores_kernel(std::uint32_t* u32, std::int32_t* i32, std::uint64_t* u64) {

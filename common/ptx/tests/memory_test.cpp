@@ -15,7 +15,7 @@ TEST_F(Conformance, Loads) {
   const auto u32 = upload<std::uint32_t>({1, 2, 3, 0xffffffffu});
   const auto i32 = upload<std::int32_t>({-1, -2, -3, std::numeric_limits<std::int32_t>::min()});
   const auto u64 = upload<std::uint64_t>({1ull << 63, 2, 3ull << 40, ~0ull});
-  const auto out = filled<std::uint64_t>(12, 0xdead);
+  const auto out = filled<std::uint64_t>(13, 0xdead);
   launch_loads(nullptr, u32.data(), i32.data(), u64.data(), out.data());
   const auto sign_extended = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const std::vector<std::uint64_t> expected{1,
@@ -29,6 +29,7 @@ TEST_F(Conformance, Loads) {
                                             1ull << 63,
                                             2,
                                             3ull << 40,
+                                            ~0ull,
                                             ~0ull};
   EXPECT_EQ(out.download(), expected);
 }

@@ -105,7 +105,8 @@ class QueuePair {
   void fail() noexcept;
   /// Its memory, for code that writes WQEs itself, such as a GPU kernel.
   /// @throws Error kUnsupported unless it is the software HCA's
-  [[nodiscard]] mlx5::RawQueuePair raw_queue() const;
+  [[nodiscard]] mlx5::RawQueuePair raw_queue(
+      mlx5::DoorbellWriter writer = mlx5::DoorbellWriter::kSilent) const;
 
  private:
   std::shared_ptr<provider::QueuePair> impl_;

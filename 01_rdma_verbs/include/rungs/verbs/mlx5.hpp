@@ -15,6 +15,7 @@
 /// its stride.
 
 #include <rungs/config.hpp>
+#include <rungs/core/dtype.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -103,8 +104,8 @@ enum CqeSyndrome : std::uint8_t {
 };
 
 /// A completion. Software owns entry n of a ring of N (a power of two) when its opcode is not
-/// kCqeInvalid and its lowest bit equals bit log2(N) of n: the HCA writes the other 63 bytes first
-/// and `op_own` last, so the test of `op_own` needs an acquire load.
+/// kCqeInvalid and its lowest bit equals bit log2(N) of n: the HCA writes the first 60 bytes first
+/// and the last four, in one store, last. So the test is an acquire load of that word: CqeEnd.
 struct Cqe64 {
   std::uint8_t reserved_0[36];
   std::uint32_t imm;  ///< BE
@@ -130,6 +131,27 @@ static_assert(sizeof(Cqe64) == 64 && offsetof(Cqe64, imm) == 36 &&
               offsetof(Cqe64, syndrome) == 55 && offsetof(Cqe64, sop_drop_qpn) == 56 &&
               offsetof(Cqe64, wqe_counter) == 60 && offsetof(Cqe64, op_own) == 63);
 
+/// The last word of a CQE, taken apart.
+struct CqeEnd {
+  std::uint8_t opcode;        ///< CqeOpcode
+  std::uint8_t owner;         ///< 0 or 1
+  std::uint16_t wqe_counter;  ///< in host byte order
+};
+inline constexpr std::size_t kCqeEndOffset = offsetof(Cqe64, wqe_counter);
+/// That word, for an atomic access.
+RUNGS_HD std::uint32_t* end_word(Cqe64* cqe) noexcept {
+  return reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::byte*>(cqe) + kCqeEndOffset);
+}
+RUNGS_HD const std::uint32_t* end_word(const Cqe64* cqe) noexcept {
+  return reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const std::byte*>(cqe) +
+                                                kCqeEndOffset);
+}
+/// @param word as a little-endian machine loads it
+RUNGS_HD constexpr CqeEnd cqe_end(std::uint32_t word) noexcept {
+  return {static_cast<std::uint8_t>(word >> 28), static_cast<std::uint8_t>(word >> 24 & 1),
+          static_cast<std::uint16_t>((word & 0xff) << 8 | (word >> 8 & 0xff))};
+}
+
 /// Which word of a queue pair's doorbell record is whose. Each holds, BE, the 16-bit count of
 /// entries (receive) or WQEBBs (send) posted so far.
 enum DoorbellRecord : unsigned { kReceiveRecord = 0, kSendRecord = 1 };
@@ -137,23 +159,22 @@ enum DoorbellRecord : unsigned { kReceiveRecord = 0, kSendRecord = 1 };
 /// word 1 arms events, which the software HCA does not have.
 enum CqDoorbellRecord : unsigned { kCqConsumerRecord = 0, kCqArmRecord = 1 };
 
-/// Host ↔ big endian, either way (for host code; kernels have an instruction for it).
-constexpr std::uint16_t be16(std::uint16_t v) noexcept {
+/// Host ↔ big endian, either way.
+RUNGS_HD constexpr std::uint16_t be16(std::uint16_t v) noexcept {
   return static_cast<std::uint16_t>(v << 8 | v >> 8);
 }
-constexpr std::uint32_t be32(std::uint32_t v) noexcept {
+RUNGS_HD constexpr std::uint32_t be32(std::uint32_t v) noexcept {
   return v << 24 | (v & 0xff00u) << 8 | (v >> 8 & 0xff00u) | v >> 24;
 }
-constexpr std::uint64_t be64(std::uint64_t v) noexcept {
+RUNGS_HD constexpr std::uint64_t be64(std::uint64_t v) noexcept {
   return std::uint64_t{be32(static_cast<std::uint32_t>(v))} << 32 |
          be32(static_cast<std::uint32_t>(v >> 32));
 }
 
 /// A queue pair's memory, for code that writes WQEs itself, such as a GPU kernel. To post: write
 /// the WQE; store the new count into the send record (release); store the 8 bytes of the last WQE's
-/// control segment to the doorbell (release). Such code owns the send queue: do not mix it with
-/// post_send(). The software HCA has no doorbell interrupt: once this was handed out it looks every
-/// 50 µs at least.
+/// control segment to the doorbell (release; its queue pair and any index will do). Such code owns
+/// the send queue: do not mix it with post_send().
 struct RawQueuePair {
   std::uint32_t qp_number = 0;
   void* send_queue = nullptr;
@@ -163,6 +184,18 @@ struct RawQueuePair {
   std::uint32_t receive_stride_bytes = 0;
   std::uint32_t* doorbell_record = nullptr;  ///< 2 words, see DoorbellRecord
   std::uint64_t* doorbell = nullptr;         ///< the register
+  /// What the bus does when a hardware register is written: wakes the device, if it sleeps. For
+  /// DoorbellWriter::kWakes, after the store to the register: wake(wake_context). Any thread.
+  void (*wake)(void* wake_context) = nullptr;
+  void* wake_context = nullptr;
+  void* memory = nullptr;  ///< whole pages, in which all of the above lies
+  std::size_t memory_bytes = 0;
+};
+
+/// Who rings the doorbell of a raw queue.
+enum class DoorbellWriter {
+  kSilent,  ///< a GPU, which cannot call the host: from now on the device looks every 50 µs
+  kWakes,   ///< the host or an emulated GPU: calls RawQueuePair::wake after each store
 };
 
 /// A completion queue's memory, for code that polls it itself: do not mix it with poll().
@@ -170,6 +203,8 @@ struct RawCompletionQueue {
   Cqe64* entries = nullptr;
   std::uint32_t entry_count = 0;             ///< a power of two
   std::uint32_t* doorbell_record = nullptr;  ///< 2 words, see CqDoorbellRecord
+  void* memory = nullptr;                    ///< whole pages, in which all of the above lies
+  std::size_t memory_bytes = 0;
 };
 
 }  // namespace rungs::verbs::mlx5

@@ -87,6 +87,9 @@ enum class Status : std::uint8_t {
 /// "remote access error", ... in the words of the IB specification.
 const char* to_string(Status status) noexcept;
 const char* to_string(Opcode opcode) noexcept;
+/// What a raw queue's codes (mlx5.hpp) mean: a CQE's syndrome, a WQE's opcode.
+Status status_of_syndrome(std::uint8_t syndrome) noexcept;
+Opcode opcode_of_wqe(std::uint8_t wqe_opcode) noexcept;
 
 /// What a completion queue holds.
 struct Completion {

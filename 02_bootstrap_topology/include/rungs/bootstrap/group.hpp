@@ -105,6 +105,19 @@ class Group {
   [[nodiscard]] const std::vector<int>& local_ranks() const noexcept;
   [[nodiscard]] bool same_host(int rank) const;
   [[nodiscard]] bool same_process(int rank) const;
+  /// All ranks by host, each host's ascending; hosts in the order of their lowest rank. The same on
+  /// every rank.
+  [[nodiscard]] std::vector<std::vector<int>> hosts() const;
+
+  /// A group of some of the ranks: members[i] becomes its rank i. Collective among the members;
+  /// each gives the same list. It has this group's options and processes, and counts its own calls:
+  /// other members' calls on this group may go on meanwhile.
+  /// @note this group must outlive it. A loss or abort() here is also the subgroup's (its lost()
+  ///       says so, with rank -1 if who was lost is not a member); abort() of it ends this one too
+  /// @throws Error kInvalidArgument for a rank that there is not, one named twice, a caller that is
+  ///         not a member; at every member if their lists differ; kTimeout naming who did not call;
+  ///         kPeerLost. No other subgroup can be made of these members afterwards
+  [[nodiscard]] Group subgroup(const std::vector<int>& members);
 
   /// all[r * size_bytes ...] becomes rank r's `mine`.
   /// @throws Error kInvalidArgument, at every rank, if sizes differ or ranks make different calls;

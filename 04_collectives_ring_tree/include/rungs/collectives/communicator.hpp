@@ -106,6 +106,9 @@ class Communicator {
   void synchronize(gpu::StreamHandle stream, const Deadline& deadline = Deadline::standard());
   /// The first failure, without waiting.
   [[nodiscard]] std::optional<AsyncError> async_error() const;
+  /// For kernels behind a collective on its stream: a host-mapped word that is not zero if the
+  /// collective was cut short, and what it left must not be passed on.
+  [[nodiscard]] const std::uint32_t* abort_word() const noexcept;
   /// Ends this rank's kernels and tells the others.
   void abort(const std::string& reason = "abort() was called") noexcept;
 

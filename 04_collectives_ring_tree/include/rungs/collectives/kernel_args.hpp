@@ -80,12 +80,7 @@ struct KernelArgs {
 
 using Kernel = void (*)(KernelArgs);
 
-/// Values of the abort word.
-enum class AbortCause : std::uint32_t {
-  kNone = 0,
-  kHost = 1,      ///< abort(), or a lost peer
-  kDeadline = 2,  ///< a wait of this rank's own kernels gave up
-};
+using gpu::AbortCause;
 
 /// What a wait was for.
 enum class Awaited : std::uint32_t {

@@ -22,10 +22,25 @@ struct KernelFamily {
   std::string_view (*illegal)(const Surroundings&);
 };
 
-/// All five collectives of a family: the reducing ones for f32, bf16, i32 × each of Ops, the moving
-/// ones in bytes.
-/// @tparam Kernels names the kernels. Static members, each returning a Kernel: all_reduce<T, O>(),
-///         reduce_scatter<T, O>(), all_gather(), broadcast(), all_to_all()
+namespace detail {
+
+// Not a generic lambda of kernel_entries(): nvcc would look for missing members there.
+template <class Kernels, class T, class O, class Add>
+void add_reducing(const Add& add) {
+  constexpr DType kType = dtype_of<T>::value;
+  if constexpr (requires { Kernels::template all_reduce<T, O>(); })
+    add(Collective::kAllReduce, kType, O::kOp, Kernels::template all_reduce<T, O>());
+  if constexpr (requires { Kernels::template reduce_scatter<T, O>(); })
+    add(Collective::kReduceScatter, kType, O::kOp, Kernels::template reduce_scatter<T, O>());
+}
+
+}  // namespace detail
+
+/// The collectives of a family: the reducing ones for f32, bf16, i32 × each of Ops, the moving ones
+/// in bytes.
+/// @tparam Kernels names the kernels. Static members, each returning a Kernel; a family need not
+///         have all: all_reduce<T, O>(), reduce_scatter<T, O>(), all_gather(), broadcast(),
+///         all_to_all()
 /// @tparam Ops operators of reduce_device.hpp: types with a kOp
 template <class Kernels, class... Ops>
 std::vector<KernelEntry> kernel_entries(const KernelFamily& family) {
@@ -34,17 +49,15 @@ std::vector<KernelEntry> kernel_entries(const KernelFamily& family) {
     table.push_back({what, family.algorithm, family.protocol, dtype, op, kernel, family.threads,
                      family.slot_bytes, family.payload_bytes, family.illegal});
   };
-  const auto add_reducing = [&]<class T, class O>(T /*type*/, O /*op*/) {
-    add(Collective::kAllReduce, dtype_of<T>::value, O::kOp, Kernels::template all_reduce<T, O>());
-    add(Collective::kReduceScatter, dtype_of<T>::value, O::kOp,
-        Kernels::template reduce_scatter<T, O>());
-  };
-  (add_reducing(float{}, Ops{}), ...);
-  (add_reducing(bf16{}, Ops{}), ...);
-  (add_reducing(std::int32_t{}, Ops{}), ...);
-  add(Collective::kAllGather, DType::kU8, Op::kSum, Kernels::all_gather());
-  add(Collective::kBroadcast, DType::kU8, Op::kSum, Kernels::broadcast());
-  add(Collective::kAllToAll, DType::kU8, Op::kSum, Kernels::all_to_all());
+  (detail::add_reducing<Kernels, float, Ops>(add), ...);
+  (detail::add_reducing<Kernels, bf16, Ops>(add), ...);
+  (detail::add_reducing<Kernels, std::int32_t, Ops>(add), ...);
+  if constexpr (requires { Kernels::all_gather(); })
+    add(Collective::kAllGather, DType::kU8, Op::kSum, Kernels::all_gather());
+  if constexpr (requires { Kernels::broadcast(); })
+    add(Collective::kBroadcast, DType::kU8, Op::kSum, Kernels::broadcast());
+  if constexpr (requires { Kernels::all_to_all(); })
+    add(Collective::kAllToAll, DType::kU8, Op::kSum, Kernels::all_to_all());
   return table;
 }
 

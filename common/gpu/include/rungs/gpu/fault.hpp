@@ -22,4 +22,22 @@ struct Fault {
 };
 static_assert(sizeof(Fault) == 40);
 
+/// Values of an abort word.
+enum class AbortCause : std::uint32_t {
+  kNone = 0,
+  kHost = 1,      ///< the host gave up, or a peer was lost
+  kDeadline = 2,  ///< a wait of this rank's own kernels gave up
+};
+
+/// What waits of one rank's kernels share (wait_device.hpp).
+struct WaitControl {
+  std::uint32_t* abort = nullptr;  ///< host-mapped; non-zero (an AbortCause) ends every wait
+  /// device; the first wait that gives up takes it: host memory has no atomics that a GPU and a CPU
+  /// share over PCIe
+  std::uint32_t* claim = nullptr;
+  Fault* fault = nullptr;  ///< host-mapped; who took the claim writes it
+  std::uint64_t timeout_ns = 0;
+  std::int32_t rank = 0;  ///< who waits
+};
+
 }  // namespace rungs::gpu

@@ -101,6 +101,19 @@ RUNGS_DEVICE T ld_acquire_sys(const T* address RUNGS_AND_WHERE) {
 #endif
 }
 
+/// ld_relaxed_gpu() for whoever takes the value as it is, such as a counter's lower bound, and does
+/// not wait for another: no poll. Not in a loop, where in emulation nobody else would ever run. Any
+/// thread. PTX: ld.relaxed.gpu.
+template <class T>
+RUNGS_DEVICE T peek_relaxed_gpu(const T* address) {
+  detail::check_word<T>();
+#if RUNGS_GPU_CUDA
+  return ld_relaxed_gpu(address);
+#else
+  return __atomic_load_n(address, __ATOMIC_RELAXED);
+#endif
+}
+
 /// Store at device scope; orders nothing. Any thread. PTX: st.relaxed.gpu.
 template <class T>
 RUNGS_DEVICE void st_relaxed_gpu(T* address, std::type_identity_t<T> value) {

@@ -2,6 +2,7 @@
 /// @file errors.hpp
 /// What a call throws, as text: for tests that look at what an error says.
 
+#include <rungs/config.hpp>
 #include <rungs/core/error.hpp>
 
 #include <functional>

@@ -1,0 +1,4 @@
+#include <rungs/moe/catalog.hpp>
+#include <rungs/testing/ladder_test.hpp>
+
+RUNGS_LADDER_TEST(Ladder, rungs::moe::operations());
