@@ -1,6 +1,7 @@
 #include <rungs/symmetric/all_reduce.hpp>
 
 #include <rungs/collectives/communicator.hpp>
+#include <rungs/core/deadline.hpp>
 #include <rungs/core/error.hpp>
 #include <rungs/core/log.hpp>
 #include <rungs/gpu/buffer.hpp>
@@ -216,11 +217,17 @@ std::size_t AllReduce::heap_bytes(std::size_t max_count, int ranks, int nodes) {
 }
 
 void AllReduce::check() const {
-  // The context counts ranks as the caller does, and hears of most failures, too.
-  if (const std::optional<Error> error = state_->context.async_error()) throw *error;
+  const auto whole = [&] {
+    if (const std::optional<Error> error = state_->context.async_error()) throw *error;
+  };
+  whole();
   if (!state_->communicator) return;
   const std::optional<collectives::AsyncError> error = state_->communicator->async_error();
   if (!error) return;
+  // The context counts ranks as the caller does, and hears of the same failure, maybe a moment
+  // later: the group of a node tells the group of all.
+  const Deadline moment = Deadline::after(std::chrono::seconds(1));
+  for (Backoff backoff; !moment.passed(); backoff.pause()) whole();
   throw Error(error->code,
               concat("in the node of ranks ", show(state_->nodes[state_->node]),
                      ", counted from 0 there: ", error->text),

@@ -7,7 +7,7 @@
 
 #include <chrono>
 #include <csignal>
-#include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "support.hpp"
