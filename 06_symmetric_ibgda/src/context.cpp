@@ -70,6 +70,7 @@ struct Context::State {
   std::unique_ptr<detail::NetworkPart> network;
   std::unique_ptr<collectives::Watch> watch;
   std::size_t used_bytes = 0;
+  std::uint64_t places = 14695981039346656037ull;  // hash of where allocations begin (FNV-1a)
   int exceptions = std::uncaught_exceptions();
 };
 
@@ -165,20 +166,24 @@ void* Context::State::take(std::size_t size_bytes) {
                 " are taken, and ", size_bytes,
                 " more do not fit; give ContextOptions::heap_bytes more");
   used_bytes = begin + size_bytes;
+  places = (places ^ begin) * 1099511628211ull;
   return heap->of(group.rank()) + begin;
 }
 
 Context::State::~State() {
   if (std::uncaught_exceptions() > exceptions)
     watch->abort("its symmetric context was destroyed while an exception was thrown");
-  const Deadline deadline = Deadline::after(
-      std::chrono::duration<double>(options.timeout_seconds / timeout_scale() + 10));
+  // Longer than any kernel waits.
+  const Deadline deadline =
+      Deadline::after(std::chrono::duration<double>(options.timeout_seconds + 10));
   try {
     const auto over = [&] { return watch->error().has_value(); };
     // Nobody frees a heap that a peer may still write to.
     if (!over() && network) network->drain(deadline, over);
     if (over()) {
+      // Kernels end at their next look at the abort word, which must still be there.
       heap->keep_for_late_writers();
+      device.synchronize(deadline);
     } else {
       group.barrier(deadline);
     }
@@ -211,11 +216,17 @@ void* Context::allocate_bytes(std::size_t size_bytes, std::size_t alignment) {
 }
 
 void Context::seal() {
-  const std::vector<std::uint64_t> all =
-      state_->group.all_gather(std::uint64_t{state_->used_bytes});
+  struct Taken {
+    std::uint64_t bytes;
+    std::uint64_t places;
+  };
+  const std::vector<Taken> all =
+      state_->group.all_gather(Taken{state_->used_bytes, state_->places});
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    RUNGS_REQUIRE(all[rank] == all[0], "symmetric: rank 0 has allocated ", all[0],
-                  " bytes of its heap, rank ", rank, " ", all[rank],
+    const bool same = all[rank].bytes == all[0].bytes && all[rank].places == all[0].places;
+    RUNGS_REQUIRE(same, "symmetric: rank 0 has allocated ", all[0].bytes,
+                  " bytes of its heap, rank ", rank, " ", all[rank].bytes,
+                  all[rank].bytes == all[0].bytes ? " at other places" : "",
                   "; all ranks must make the same allocations in the same order");
   }
 }

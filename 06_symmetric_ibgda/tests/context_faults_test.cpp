@@ -143,6 +143,32 @@ TEST_P(FaultsOver, AnExceptionOnOneRankEndsTheOthers) {
   EXPECT_TRUE(has(outcomes[1].text, "rank 0 was lost")) << outcomes[1].text;
 }
 
+// What the kernel reads, and the word that ends it, are there until it has ended.
+TEST_P(FaultsOver, AnExceptionWhileAKernelWaitsEndsTheKernelFirst) {
+  std::vector<int> ended(2);
+  const std::vector<testing::RankOutcome> outcomes =
+      outcomes_in_context(world_of(GetParam(), 30), [&](ContextRank& me) {
+        const int rank = me.group.rank();
+        gpu::Buffer<std::uint32_t> gave_up(context_device(rank), 1, gpu::Space::kHostMapped);
+        *gave_up.data() = 0;
+        try {
+          Context c(me.group, context_device(rank), world_of(GetParam(), 30).options);
+          me.script.data()[0] = {
+              Call::kWait, 1 - rank, nullptr, nullptr, 0, c.allocate<std::uint64_t>(1), 1};
+          me.group.barrier();
+          launch_script(c.on_device(), me.script.data(), 1, gave_up.data(), me.stream);
+          if (rank == 0) RUNGS_THROW(kUnsupported, "tired");
+          c.synchronize(me.stream);
+        } catch (const Error& error) {
+          ended[static_cast<std::size_t>(rank)] = static_cast<int>(*gave_up.data());
+          throw;
+        }
+      });
+  EXPECT_EQ(ended, (std::vector<int>{1, 1}));
+  EXPECT_TRUE(has(outcomes[0].text, "tired")) << outcomes[0].text;
+  EXPECT_TRUE(has(outcomes[1].text, "rank 0 was lost")) << outcomes[1].text;
+}
+
 TEST_P(FaultsOver, AKilledRankIsNamed) {
   if (RUNGS_GPU_CUDA != 0)
     return testing::skip(testing::Lack::kEmulator, "processes take turns on a GPU");
@@ -240,6 +266,16 @@ TEST(ContextFaults, RanksThatAllocateDifferentlyAreNamed) {
                                  text);
                  }),
       "");
+  // The same bytes in another order lie elsewhere.
+  EXPECT_EQ(in_context(world,
+                       [](ContextRank& me) {
+                         const bool last = me.group.rank() == 2;
+                         static_cast<void>(me.context.allocate<std::uint8_t>(last ? 256 : 512));
+                         static_cast<void>(me.context.allocate<std::uint8_t>(last ? 512 : 256));
+                         expect_text(error_of([&] { me.context.seal(); }),
+                                     "rank 2 1024 at other places; all ranks must make the same");
+                       }),
+            "");
 }
 
 // What both ranks say when `change` is done to rank 1's options.

@@ -36,10 +36,11 @@ std::vector<MoeCase> cases() {
   unequal.front() = 0;
   unequal.back() = 96;
   MoeCase large;
-  large.name = "512_tokens";
-  large.width = large.hidden = 1024;
+  large.name = "256_tokens";
+  large.width = 1024;
+  large.hidden = 512;  // the oracle in double sets the price
   large.experts = 16;
-  large.tokens.assign(kCatalogRanks, 512);
+  large.tokens.assign(kCatalogRanks, 256);
   const auto make = [&](const char* name, const std::vector<int>& tokens,
                         std::vector<float> bias = {}) {
     MoeCase result;

@@ -47,8 +47,9 @@ class Context {
   /// @throws Error kInvalidArgument if ranks disagree (naming both values); kUnsupported if a peer
   ///         can be reached by no path; kTimeout, kPeerLost
   Context(bootstrap::Group& group, const gpu::Device& device, const ContextOptions& options = {});
-  /// Waits until no peer can still write to this rank's heap, or the deadline has passed. While an
-  /// exception unwinds it aborts first.
+  /// Waits until no peer can still write to this rank's heap, or the deadline has passed. Kernels
+  /// that use the context must have ended: see synchronize(). While an exception unwinds it aborts
+  /// first, and waits for them itself.
   ~Context();
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
