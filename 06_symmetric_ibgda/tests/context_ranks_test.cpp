@@ -26,7 +26,10 @@ struct Path {
 
 class RanksOver : public ::testing::TestWithParam<Path> {
  protected:
-  void SetUp() override { RUNGS_NEEDS_DEVICE(); }
+  // The emulator always has a device. Asking for it would start threads before a test forks.
+  void SetUp() override {
+    if (RUNGS_GPU_CUDA != 0) RUNGS_NEEDS_DEVICE();
+  }
   static ContextWorld world() {
     ContextWorld world;
     world.nodes = GetParam().nodes;
@@ -101,6 +104,13 @@ TEST_P(RanksOver, BytesAtOddPlaces) {
       "");
 }
 
+// For ThreadSanitizer a fence with a relaxed add behind it is no release.
+#if defined(RUNGS_SANITIZE_THREAD)
+constexpr bool kAdds = false;
+#else
+constexpr bool kAdds = true;
+#endif
+
 // Rank 0's first thread is ahead of the others, rank 1 looks at once where the last thread stores
 // last: it must not see a signal before that, neither when the source is written late nor when a
 // long put takes its time.
@@ -125,7 +135,7 @@ TEST_P(RanksOver, TheSlowestThreadsStoresComeBeforeTheSignal) {
                          steps.push_back({Call::kPutSignal, 1, window, from, kBytes, word, round});
                        } else {
                          steps.push_back({Call::kPut, 1, window, from, kBytes});
-                         if (round % 3 == 1)
+                         if (round % 3 == 1 || !kAdds)
                            steps.push_back({Call::kSet, 1, nullptr, nullptr, 0, word, round});
                          else
                            steps.push_back({Call::kAdd, 1, nullptr, nullptr, 0, word, 1});
@@ -155,6 +165,12 @@ TEST_P(RanksOver, TheSlowestThreadsStoresComeBeforeTheSignal) {
 TEST_P(RanksOver, Processes) {
   if (RUNGS_GPU_CUDA != 0)
     return testing::skip(testing::Lack::kEmulator, "processes take turns on a GPU");
+#if defined(RUNGS_SANITIZE_THREAD)
+  if (::testing::UnitTest::GetInstance()->test_to_run_count() > 1)
+    return testing::skip(
+        testing::Lack::kOwnProcess,
+        "a child of a process with threads may not start any; ctest runs it alone");
+#endif
   const auto outcomes = outcomes_in_processes(world(), [](ContextRank& me) {
     Context& c = me.context;
     constexpr std::size_t kBytes = 30'001;

@@ -180,6 +180,10 @@ void add_test(CLI::App& program, Action& chosen) {
 }  // namespace rungs::cli
 
 int main(int count, char** words) {
+  // Ladders over ranks on one GPU hold more streams than the 8 hardware queues that CUDA takes by
+  // default, and a kernel may then stand in a queue behind one that waits for it. Not in the
+  // library: every queue costs each process start-up time and memory.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // NOLINT(concurrency-mt-unsafe)
   try {
     const int status = rungs::cli::run(count, words);
     rungs::cli::finish_output();  // help and version are written by CLI11, which does not look

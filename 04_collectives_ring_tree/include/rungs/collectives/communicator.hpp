@@ -52,7 +52,8 @@ struct AsyncError {
 /// @note one thread at a time; abort(), async_error() from any
 /// @note ranks that share a GPU: until all ranks have enqueued a collective, nothing that may wait
 ///       for the device inside CUDA (allocation, a copy to pageable memory, the first record of a
-///       timed event)
+///       timed event). With more streams in the process than hardware queues (8) set
+///       CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts
 class Communicator {
  public:
   /// Collective: maps every peer's memory. @throws Error kInvalidArgument if ranks disagree (naming

@@ -19,17 +19,12 @@ constexpr int kMaxDevices = 64;
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::array<std::atomic<std::uint64_t>, kMaxDevices> launches{};
 
-// Before CUDA starts, unless the user says otherwise, for ranks that share a GPU and whose kernels
-// wait for each other:
-// - Loading a kernel at its first launch synchronises the device, so everything is loaded at the
-//   start.
-// - Streams share hardware queues, 8 by default, and a kernel waits for what stands before it in
-//   its queue: with more streams than queues one rank's kernel may stand behind another's that
-//   waits for it.
-void prepare_environment() {
+// Loading a kernel at its first launch synchronises the device: a deadlock while a kernel of
+// another rank on the same GPU waits for that launch. So everything is loaded at the start, unless
+// the user says otherwise.
+void load_eagerly() {
   static const int once =
-      setenv("CUDA_MODULE_LOADING", "EAGER", 0) +      // NOLINT(concurrency-mt-unsafe)
-      setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // NOLINT(concurrency-mt-unsafe)
+      setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // NOLINT(concurrency-mt-unsafe)
   (void)once;
 }
 
@@ -84,7 +79,7 @@ const DeviceInfo& known(int ordinal) {
 }  // namespace
 
 int Device::count() {
-  prepare_environment();
+  load_eagerly();
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   (void)cudaGetLastError();
