@@ -43,17 +43,16 @@ void Watch::run() {
 void Watch::look() {
   if (first_) return;
   try {
-    if (const std::optional<bootstrap::Lost> lost = group_.lost()) {
+    // What this rank saw itself says more than what it hears of others.
+    const std::optional<std::string> seen =
+        options_.lost_otherwise ? options_.lost_otherwise() : std::nullopt;
+    if (seen) {
+      fail(ErrorCode::kPeerLost, *seen);
+      group_.abort(compose().text);
+    } else if (const std::optional<bootstrap::Lost> lost = group_.lost()) {
       fail(ErrorCode::kPeerLost, lost->rank < 0 ? lost->reason
                                                 : concat("rank ", lost->rank, " was lost to rank ",
                                                          group_.rank(), ": ", lost->reason));
-      return;
-    }
-    const std::optional<std::string> lost_otherwise =
-        options_.lost_otherwise ? options_.lost_otherwise() : std::nullopt;
-    if (lost_otherwise) {
-      fail(ErrorCode::kPeerLost, *lost_otherwise);
-      group_.abort(compose().text);
     } else if (kernel_gave_up()) {
       fail(ErrorCode::kTimeout, {});
       group_.abort(compose().text);

@@ -160,7 +160,11 @@ TEST_P(FaultsOver, AnExceptionWhileAKernelWaitsEndsTheKernelFirst) {
               Call::kWait, 1 - rank, nullptr, nullptr, 0, c.allocate<std::uint64_t>(1), 1};
           me.group.barrier();
           launch_script(c.on_device(), me.script.data(), 1, gave_up.data(), me.stream);
-          if (rank == 0) RUNGS_THROW(kUnsupported, "tired");
+          if (rank == 0) {
+            me.group.receive(1, 1);  // both kernels wait
+            RUNGS_THROW(kUnsupported, "tired");
+          }
+          me.group.send(0, 1, {});
           c.synchronize(me.stream);
         } catch (const Error& error) {
           ended[static_cast<std::size_t>(rank)] = static_cast<int>(*gave_up.data());

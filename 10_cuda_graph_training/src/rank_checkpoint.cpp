@@ -79,10 +79,10 @@ CheckpointFile read_rank_file(const std::string& directory, const std::string& m
   const std::string path =
       rank_path(directory, generation_of(manifest_path, manifest.fields), rank);
   CheckpointFile file = read_file(path);
-  const std::string& meant = field(manifest_path, manifest.fields, checksum_field(rank));
+  const std::string meant = field(manifest_path, manifest.fields, checksum_field(rank));
   RUNGS_REQUIRE(hexadecimal(file.checksum) == meant, path, ": is not the file that ", manifest_path,
                 " names: its checksum is ", hexadecimal(file.checksum), ", not ", meant);
-  const std::string& whose = field(path, file.fields, kRank);
+  const std::string whose = field(path, file.fields, kRank);
   RUNGS_REQUIRE(whose == std::to_string(rank), path, ": was written by rank ", whose);
   return file;
 }

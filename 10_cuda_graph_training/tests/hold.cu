@@ -26,8 +26,9 @@ hold_kernel(const std::uint32_t* released, std::uint32_t* gave_up, std::uint64_t
 
 }  // namespace
 
-Hold::Hold(const gpu::Device& device, gpu::StreamHandle stream)
-    : words_(device, 2, gpu::Space::kHostMapped) {
+Hold::Hold(const gpu::Device& device) : words_(device, 2, gpu::Space::kHostMapped) {}
+
+void Hold::start(gpu::StreamHandle stream) {
   words_.data()[0] = words_.data()[1] = 0;
   const auto patience_ns = static_cast<std::uint64_t>(kPatienceSeconds * timeout_scale() * 1e9);
   gpu::launch("hold", {.grid = {}, .block = {}}, stream, hold_kernel, words_.data(),

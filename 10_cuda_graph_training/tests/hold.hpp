@@ -12,7 +12,9 @@ namespace rungs::training {
 /// stream meanwhile is found out instead of hanging.
 class Hold {
  public:
-  Hold(const gpu::Device& device, gpu::StreamHandle stream);
+  /// Allocates, which waits for kernels of ranks that share the GPU: make all before one starts.
+  explicit Hold(const gpu::Device& device);
+  void start(gpu::StreamHandle stream);
   void release();
   /// Whether it ended before release(): whoever enqueued has waited for the device.
   [[nodiscard]] bool gave_up() const;

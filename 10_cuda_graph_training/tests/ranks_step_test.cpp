@@ -22,7 +22,8 @@ struct RankStep {
         device(gpu::Device::open(group.rank() % gpu::Device::count())),
         stream(device),
         links(group, device, {.gradients = gradients}, tiny_model(), train()),
-        step(tiny_model(), train(), small_corpus(), device, stream, &links) {
+        step(tiny_model(), train(), small_corpus(), device, stream, &links),
+        hold(device) {
     links.seal();
   }
   static TrainConfig train() {
@@ -35,7 +36,7 @@ struct RankStep {
   std::uint64_t run_held(const std::function<void()>& enqueue_all) {
     links.synchronize(stream);
     const gpu::Counters before = gpu::counters(device);
-    Hold hold(device, stream);
+    hold.start(stream);
     enqueue_all();
     EXPECT_FALSE(hold.gave_up()) << "enqueueing a step has waited for the device";
     group.barrier();  // every rank has enqueued all of its step, and none has begun
@@ -50,6 +51,7 @@ struct RankStep {
   gpu::Stream stream;
   RankLinks links;
   TrainingStep step;
+  Hold hold;
 };
 
 void expect_no_host(bootstrap::Group& group, Gradients gradients) {
