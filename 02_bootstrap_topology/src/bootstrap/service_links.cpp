@@ -17,14 +17,16 @@ namespace rungs::bootstrap::detail {
 void Service::open_link(SharedConnection connection, int peer, Purpose purpose, bool outgoing) {
   auto link = std::make_unique<Link>(
       Link{std::move(connection), peer, purpose, outgoing, FrameReader(purpose == Purpose::kFd)});
-  link->confirmed = outgoing;
+  // A control connection is confirmed by the other end's hello: its handshake may have been cut off
+  // after this end's part, by a rank that was just leaving.
+  link->confirmed = outgoing && purpose != Purpose::kControl;
   const bool inbound = purpose != Purpose::kControl && !outgoing;
   if (inbound) mailbox_.inbound_opened(peer);
   links_.push_back(std::move(link));
   if (purpose != Purpose::kControl) return;
   // Whoever comes late hears what all others know.
   Link& opened = *links_.back();
-  if (outgoing) queue(opened, FrameType::kHello, {});
+  queue(opened, FrameType::kHello, {});
   for (int rank = 0; rank < size_; ++rank) {
     const std::optional<std::uint64_t> operations = mailbox_.left_after(rank);
     if (!operations) continue;
