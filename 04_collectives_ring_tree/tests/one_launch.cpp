@@ -2,8 +2,8 @@
 
 #include <rungs/core/error.hpp>
 
+#include <cstring>
 #include <memory>
-#include <mutex>
 
 namespace rungs::collectives {
 namespace {
@@ -21,21 +21,12 @@ KernelArgs noted_arguments(Rank& rank, const Case& c) {
   return args;
 }
 
-// A barrier that ThreadSanitizer sees, too: it knows nothing of an order that comes over sockets.
-void meet(bootstrap::Group& group) {
-  static std::mutex order;
-  const auto pass = [] { const std::lock_guard lock(order); };
-  pass();
-  group.barrier();
-  pass();
-}
-
 }  // namespace
 
 void run_in_one_launch(Rank& rank, const Case& c, LaunchAll launch) {
   const std::vector<KernelArgs> all = rank.group.all_gather(noted_arguments(rank, c));
   const Operands operands = prepare(rank, c);
-  meet(rank.group);
+  rank.group.barrier();
   if (rank.group.rank() == 0) {
     gpu::Buffer<KernelArgs> on_device(rank.device, all.size());
     on_device.upload(all, rank.stream);
@@ -43,7 +34,7 @@ void run_in_one_launch(Rank& rank, const Case& c, LaunchAll launch) {
            static_cast<unsigned>(all[0].channels), rank.stream);
     rank.communicator.synchronize(rank.stream);
   }
-  meet(rank.group);
+  rank.group.barrier();
   if (const auto error = rank.communicator.async_error()) rank.note(error->text);
   compare(rank, c, operands);
 }

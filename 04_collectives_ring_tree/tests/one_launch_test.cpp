@@ -19,6 +19,11 @@ class OneLaunch : public ::testing::TestWithParam<Algorithm> {};
 
 TEST_P(OneLaunch, EveryCollectiveMatchesTheOracle) {
   RUNGS_NEEDS_DEVICE();
+#ifdef RUNGS_SANITIZE_THREAD
+  return testing::skip(testing::Lack::kPlainBuild,
+                       "a launch of one rank touches what others wrote before a barrier over "
+                       "sockets, an order that ThreadSanitizer does not see");
+#endif
   WorldOptions options;
   options.algorithm = "noted";
   options.table = noting_table(ProtocolId::kSimple, kSlotBytes);

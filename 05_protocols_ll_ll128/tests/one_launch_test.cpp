@@ -14,6 +14,11 @@ using collectives::Rank;
 
 TEST(OneLaunch, EveryCollectiveOverLlMatchesTheOracle) {
   RUNGS_NEEDS_DEVICE();
+#ifdef RUNGS_SANITIZE_THREAD
+  return testing::skip(testing::Lack::kPlainBuild,
+                       "a launch of one rank touches what others wrote before a barrier over "
+                       "sockets, an order that ThreadSanitizer does not see");
+#endif
   constexpr std::size_t kSlotBytes = 1024;
   collectives::WorldOptions options;
   options.algorithm = "noted";
