@@ -21,8 +21,8 @@ TEST_P(OneLaunch, EveryCollectiveMatchesTheOracle) {
   RUNGS_NEEDS_DEVICE();
 #ifdef RUNGS_SANITIZE_THREAD
   return testing::skip(testing::Lack::kPlainBuild,
-                       "a launch of one rank touches what others wrote before a barrier over "
-                       "sockets, an order that ThreadSanitizer does not see");
+                       "ThreadSanitizer reports the fill of one rank's stream against the kernel "
+                       "on another's, behind a barrier: not explained yet");
 #endif
   WorldOptions options;
   options.algorithm = "noted";
