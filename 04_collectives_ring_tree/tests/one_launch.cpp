@@ -26,6 +26,8 @@ KernelArgs noted_arguments(Rank& rank, const Case& c) {
 void run_in_one_launch(Rank& rank, const Case& c, LaunchAll launch) {
   const std::vector<KernelArgs> all = rank.group.all_gather(noted_arguments(rank, c));
   const Operands operands = prepare(rank, c);
+  // The launch is on rank 0's stream alone: what this rank's stream filled must have landed.
+  rank.stream.synchronize();
   rank.group.barrier();
   if (rank.group.rank() == 0) {
     gpu::Buffer<KernelArgs> on_device(rank.device, all.size());

@@ -14,11 +14,6 @@ using collectives::Rank;
 
 TEST(OneLaunch, EveryCollectiveOverLlMatchesTheOracle) {
   RUNGS_NEEDS_DEVICE();
-#ifdef RUNGS_SANITIZE_THREAD
-  return testing::skip(testing::Lack::kPlainBuild,
-                       "ThreadSanitizer reports the fill of one rank's stream against the kernel "
-                       "on another's, behind a barrier: not explained yet");
-#endif
   constexpr std::size_t kSlotBytes = 1024;
   collectives::WorldOptions options;
   options.algorithm = "noted";
