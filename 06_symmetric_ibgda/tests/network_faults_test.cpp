@@ -58,7 +58,10 @@ std::string report_of(const NetworkWorld& world, const std::vector<NetworkStep>&
     }
     me.group.barrier();
     if (me.group.rank() == 1 && answer != nullptr) {
-      const auto failure = me.part->failure();
+      std::optional<detail::NetworkFailure> failure;
+      const Deadline deadline = Deadline::standard();
+      for (Backoff backoff; !failure && !deadline.passed(); backoff.pause())
+        failure = me.part->failure();
       *answer = failure ? failure->text : "nothing";
     }
   });

@@ -96,10 +96,10 @@ void Service::run() noexcept {
     log::error("bootstrap: the control thread failed: ", error.what());
     mailbox_.lose(
         {ErrorCode::kInternal, {rank_, concat("its control thread failed: ", error.what())}});
-    // Closing without a goodbye tells the others.
-    links_.clear();
-    pending_.clear();
+    // What follows closes every connection without a goodbye, which tells the others.
   }
+  links_.clear();
+  pending_.clear();
   stop_listening(listener_);
   stop_listening(unix_listener_);
 }
@@ -129,7 +129,8 @@ void Service::loop() {
     if (heal_at_ && heal_at_->passed()) heal();
     std::erase_if(pending_, [](const auto& entry) { return !entry->fd; });
     std::erase_if(links_, [](const auto& entry) { return entry->closed; });
-    if (stop_by_ && (all_flushed() || stop_by_->passed())) return close_all();
+    if (stop_by_ && all_flushed()) shut_links();
+    if (stop_by_ && (links_.empty() || stop_by_->passed())) break;
   }
 }
 

@@ -86,6 +86,7 @@ class Service {
     FrameReader reader;
     std::vector<std::byte> out = {};  // not yet written
     bool closed = false;
+    bool shut = false;  // this end has said all
     /// The other end has sent something. Before that it may have given up just as this end took the
     /// connection for made, so that its end is no death.
     bool confirmed = false;
@@ -123,7 +124,7 @@ class Service {
   void heal();
   void say_goodbye(std::uint64_t operations);
   [[nodiscard]] bool all_flushed() const;
-  void close_all();
+  void shut_links();
 
   const int rank_;
   const int size_;

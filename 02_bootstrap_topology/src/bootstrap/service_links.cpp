@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace rungs::bootstrap::detail {
 
@@ -52,8 +52,10 @@ void Service::read_link(Link& link) {
 
 void Service::link_ended(Link& link) {
   link.closed = true;
+  // Who leaves waits for this. The caller's thread may hold the connection, so that it stays open.
+  ::shutdown(link.fd(), SHUT_WR);
   if (link.purpose != Purpose::kControl && !link.outgoing) mailbox_.inbound_closed(link.peer);
-  if (link.confirmed && !mailbox_.left_after(link.peer)) {
+  if (link.confirmed && !stop_by_ && !mailbox_.left_after(link.peer)) {
     handle_news({ErrorCode::kPeerLost,
                  {link.peer, concat("rank ", link.peer, " died: its ", to_string(link.purpose),
                                     " connection to rank ", rank_, " ended without a goodbye (",
@@ -107,15 +109,13 @@ bool Service::all_flushed() const {
                      [](const auto& link) { return link->out.empty(); });
 }
 
-// A connection that is closed with bytes unread is reset, and a reset may overtake the goodbye.
-void Service::close_all() {
-  std::array<std::byte, 4096> ignored{};
+// A connection that is closed with bytes unread, or before some arrive, is reset, and a reset throws
+// away what the other end's kernel has not acknowledged: the goodbye, or a message before it. So
+// this end only stops writing; the other end does the same when it has read all, and that closes it.
+void Service::shut_links() {
   for (const auto& link : links_) {
-    ::shutdown(link->fd(), SHUT_WR);
-    while (read_some(link->fd(), ignored).bytes > 0) continue;
+    if (!std::exchange(link->shut, true)) ::shutdown(link->fd(), SHUT_WR);
   }
-  links_.clear();
-  pending_.clear();
 }
 
 }  // namespace rungs::bootstrap::detail

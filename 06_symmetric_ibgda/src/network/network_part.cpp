@@ -15,7 +15,9 @@ namespace {
 
 // How many silences in a row of ack_timeout_seconds make a peer lost: one more.
 constexpr std::uint8_t kRetries = 7;
-constexpr auto kCauseFollows = std::chrono::milliseconds(20);
+// A pair that refused a peer's request knows less than the peer, whose report comes first if it is
+// still there to make one.
+constexpr auto kPeerReports = std::chrono::seconds(1);
 
 // What each rank tells all others.
 struct Announcement {
@@ -138,16 +140,16 @@ void NetworkPart::fill(DeviceContext& context) const noexcept {
   context.proxy = proxy_ ? proxy_->on_device() : nullptr;
 }
 
-std::optional<NetworkFailure> NetworkPart::failure() const {
-  const auto cause = [&] { return queues_ ? queues_->failure() : proxy_->failure(); };
+std::optional<NetworkFailure> NetworkPart::failure() {
+  std::optional<NetworkFailure> cause = queues_ ? queues_->failure() : proxy_->failure();
+  if (cause) return cause;
   const auto failed = std::find_if(connections_.begin(), connections_.end(),
                                    [](const Connection& one) { return one.pair.failed(); });
-  if (failed == connections_.end()) return cause();
-  // An HCA fails the pair first and writes the completion that says why just afterwards.
-  const Deadline deadline = Deadline::after(kCauseFollows);
-  for (Backoff backoff;; backoff.pause()) {
-    if (std::optional<NetworkFailure> found = cause()) return found;
-    if (deadline.passed()) break;
+  if (failed == connections_.end()) return std::nullopt;
+  {
+    const std::lock_guard lock(refused_mutex_);
+    if (!peer_reports_by_) peer_reports_by_ = Deadline::after(kPeerReports);
+    if (!peer_reports_by_->passed()) return std::nullopt;
   }
   return NetworkFailure{failed->peer,
                         concat("the queue pair from rank ", failed->rank, " to rank ", failed->peer,

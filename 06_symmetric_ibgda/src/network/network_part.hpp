@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -49,8 +50,9 @@ class NetworkPart {
 
   /// Sets `network` and `queues` or `proxy`; the other is null.
   void fill(DeviceContext& context) const noexcept;
-  /// The first failed queue pair, in words that name the peer. Any thread; cheap.
-  [[nodiscard]] std::optional<NetworkFailure> failure() const;
+  /// The first failed queue pair, in words that name the peer. One that failed because it refused a
+  /// peer's request is named a second later: the peer says why. Any thread; cheap.
+  [[nodiscard]] std::optional<NetworkFailure> failure();
   /// Once no kernel of this rank runs any more: waits until all its requests are completed, which
   /// is when its heap may be freed as far as this rank's own puts are concerned. When all ranks
   /// have returned from it (a barrier of the group), nobody writes to anybody's heap.
@@ -71,6 +73,8 @@ class NetworkPart {
   std::vector<Connection> connections_;
   std::unique_ptr<GpuQueues> queues_;  // or proxy_
   std::unique_ptr<Proxy> proxy_;
+  std::mutex refused_mutex_;
+  std::optional<Deadline> peer_reports_by_;  // set when a refusal is first seen
 };
 
 }  // namespace rungs::symmetric::detail
