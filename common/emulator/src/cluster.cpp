@@ -34,11 +34,7 @@ void land(Cluster& cluster, const AsyncOperation& operation) {
   const EngineScope scope(operation.engine);
   if (operation.issue_token != nullptr) sanitizer::acquire(operation.issue_token.get());
   this_worker->progress++;
-  if (operation.kind == AsyncOperation::Kind::kTileCopy) {
-    land_tile_copy(cluster, operation);
-  } else {
-    wgmma_land(*operation.block, operation.warp_group, operation.number);
-  }
+  operation.landing->land(cluster, operation);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 /// A resident cluster: blocks that run on the same worker, and the asynchronous work they have
 /// started.
 
-#include <rungs/emulator/tensor_map.hpp>
-
 #include "block.hpp"
 #include "residency.hpp"
 
@@ -14,24 +12,22 @@
 
 namespace rungs::emulator {
 
+struct AsyncOperation;
+
+/// What an asynchronous operation does to memory when it takes effect.
+class Landing {
+ public:
+  virtual ~Landing() = default;
+  virtual void land(Cluster& cluster, const AsyncOperation& operation) = 0;
+};
+
 /// Work of TMA or of a tensor core that has been issued and has not taken effect.
 struct AsyncOperation {
-  enum class Kind : std::uint8_t { kTileCopy, kMultiplication };
+  enum class Kind : std::uint8_t { kCopy, kMultiplication };
   Kind kind{};
   Block* block = nullptr;    // that issued it
   std::uint64_t stream = 0;  // operations of one stream keep their order
-
-  // kTileCopy
-  TensorMapFields map;
-  std::uint32_t id = 0;
-  std::uint32_t destination = 0;
-  std::uint32_t barrier = 0;
-  int x = 0;
-  int y = 0;
-  std::uint16_t cluster_mask = 0;
-  // kMultiplication
-  unsigned warp_group = 0;
-  std::uint64_t number = 0;
+  std::unique_ptr<Landing> landing;
 
   void* engine = nullptr;             // TSan: the identity under which it takes effect
   std::unique_ptr<char> issue_token;  // TSan: what its issuer did before
@@ -72,8 +68,5 @@ struct Cluster {
   /// operation that no other of its stream precedes.
   void land_one(bool at_random);
 };
-
-/// tma.cpp
-void land_tile_copy(Cluster& cluster, const AsyncOperation& operation);
 
 }  // namespace rungs::emulator

@@ -1,11 +1,15 @@
 // The tensor memory accelerator: two-dimensional tile copies from global to shared memory.
 
+#include <rungs/emulator/tensor_map.hpp>
+
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace rungs::emulator {
 namespace {
@@ -61,17 +65,29 @@ const std::byte* gather_row(const TensorMapFields& map, std::int64_t x, std::int
   return buffer;
 }
 
-void land_in_block(Block& block, const AsyncOperation& operation) {
-  const TensorMapFields& map = operation.map;
+struct TileCopy final : Landing {
+  void land(Cluster& cluster, const AsyncOperation& operation) override;
+
+  TensorMapFields map;
+  std::uint32_t id = 0;
+  std::uint32_t destination = 0;
+  std::uint32_t barrier = 0;
+  int x = 0;
+  int y = 0;
+  std::uint16_t cluster_mask = 0;
+};
+
+void land_in_block(Block& block, const TileCopy& copy, Location where) {
+  const TensorMapFields& map = copy.map;
   SharedMemory& shared = block.shared;
   const std::uint32_t row_bytes = map.box_cols * map.element_bytes;
   const std::uint32_t span = swizzle_span_bytes(map.swizzle);
-  sanitizer::unpoison(shared.at(operation.destination), tile_bytes(map));
+  sanitizer::unpoison(shared.at(copy.destination), tile_bytes(map));
   std::byte buffer[2048];  // 256 elements of 8 bytes
   for (std::uint32_t r = 0; r < map.box_rows; r++) {
-    prefetch_row(map, operation.x, std::int64_t{operation.y} + r + kPrefetchRows);
-    const std::byte* row = gather_row(map, operation.x, std::int64_t{operation.y} + r, buffer);
-    const std::uint32_t offset = operation.destination + r * row_bytes;
+    prefetch_row(map, copy.x, std::int64_t{copy.y} + r + kPrefetchRows);
+    const std::byte* row = gather_row(map, copy.x, std::int64_t{copy.y} + r, buffer);
+    const std::uint32_t offset = copy.destination + r * row_bytes;
     for (std::uint32_t c = 0; c < row_bytes; c += SharedMemory::kGranule) {
       const std::uint32_t to = swizzled(offset + c, span);
       __builtin_memcpy(shared.at(to), row + c, SharedMemory::kGranule);
@@ -79,50 +95,49 @@ void land_in_block(Block& block, const AsyncOperation& operation) {
     }
   }
   const std::uint32_t granules = tile_bytes(map) / SharedMemory::kGranule;
-  std::fill_n(&shared.landing(operation.destination), granules, 0);
-  std::fill_n(&shared.seen_fence(operation.destination), granules, shared.fence_count);
-  sanitizer::access(shared.at(operation.destination), tile_bytes(map), true);
+  std::fill_n(&shared.landing(copy.destination), granules, 0);
+  std::fill_n(&shared.seen_fence(copy.destination), granules, shared.fence_count);
+  sanitizer::access(shared.at(copy.destination), tile_bytes(map), true);
   this_worker->counters.async_bytes += tile_bytes(map);
-  mbarrier_complete_tx(block, operation.barrier, tile_bytes(map), operation.where);
+  mbarrier_complete_tx(block, copy.barrier, tile_bytes(map), where);
 }
 
 // Checks the destination in one block and poisons it until the copy lands.
-void claim(Block& issuer, Block& block, const AsyncOperation& operation) {
+void claim(Block& issuer, Block& block, const TileCopy& copy, Location where) {
   SharedMemory& shared = block.shared;
-  const std::uint32_t size = tile_bytes(operation.map);
-  if (!shared.contains(operation.destination, size)) {
-    fail_async(issuer, operation.where,
-               "the tile's size, the destination, and the launch's shared memory",
+  const std::uint32_t size = tile_bytes(copy.map);
+  if (!shared.contains(copy.destination, size)) {
+    fail_async(issuer, where, "the tile's size, the destination, and the launch's shared memory",
                "TMA writes shared memory out of bounds: offset %u, %u bytes; the block has dynamic "
                "memory [%u, %u) and "
                "static up to %u",
-               operation.destination, size, SharedMemory::kBase,
+               copy.destination, size, SharedMemory::kBase,
                SharedMemory::kBase + shared.dynamic_bytes(), shared.end());
     return;
   }
   shared.track();
-  std::uint32_t* landing = &shared.landing(operation.destination);
+  std::uint32_t* landing = &shared.landing(copy.destination);
   for (std::uint32_t i = 0; i < size / SharedMemory::kGranule; i++) {
     if (landing[i] != 0) {
-      fail_async(issuer, operation.where, "a stage refilled before its first copy was waited for",
+      fail_async(issuer, where, "a stage refilled before its first copy was waited for",
                  "race: tile copy #%u issued over copy #%u, which is still landing at "
                  "shared-memory offset %u",
-                 operation.id, landing[i], operation.destination + i * SharedMemory::kGranule);
+                 copy.id, landing[i], copy.destination + i * SharedMemory::kGranule);
       return;
     }
   }
-  std::fill_n(landing, size / SharedMemory::kGranule, operation.id);
-  std::memset(shared.at(operation.destination), kPoison, size);
-  sanitizer::poison(shared.at(operation.destination), size);
+  std::fill_n(landing, size / SharedMemory::kGranule, copy.id);
+  std::memset(shared.at(copy.destination), kPoison, size);
+  sanitizer::poison(shared.at(copy.destination), size);
+}
+
+void TileCopy::land(Cluster& cluster, const AsyncOperation& operation) {
+  for (unsigned r = 0; r < cluster.blocks.size(); r++) {
+    if ((cluster_mask >> r & 1) != 0) land_in_block(*cluster.blocks[r], *this, operation.where);
+  }
 }
 
 }  // namespace
-
-void land_tile_copy(Cluster& cluster, const AsyncOperation& operation) {
-  for (unsigned r = 0; r < cluster.blocks.size(); r++) {
-    if ((operation.cluster_mask >> r & 1) != 0) land_in_block(*cluster.blocks[r], operation);
-  }
-}
 
 namespace model {
 
@@ -132,36 +147,36 @@ void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint
   Block& block = this_thread().home();
   Cluster& cluster = *block.cluster;
   AsyncOperation operation;
-  operation.kind = AsyncOperation::Kind::kTileCopy;
+  operation.kind = AsyncOperation::Kind::kCopy;
   operation.block = &block;
+  operation.where = where;
+  auto copy = std::make_unique<TileCopy>();
   if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0) {
     fail(where, "pass it as a kernel parameter", "TMA: the tensor map at %p is not 64-byte aligned",
          static_cast<const void*>(map));
   }
   // The map is read now: the hardware may do so at any time before the copy lands.
-  if (!decode_tensor_map(*map, &operation.map)) {
+  if (!decode_tensor_map(*map, &copy->map)) {
     fail(where, "gpu::make_tensor_map_2d()",
          "TMA: the tensor map at %p was not made by make_tensor_map_2d()",
          static_cast<const void*>(map));
   }
-  operation.destination = destination & kOffsetMask;
-  operation.barrier = barrier & kOffsetMask;
-  operation.x = x;
-  operation.y = y;
-  operation.cluster_mask =
+  copy->destination = destination & kOffsetMask;
+  copy->barrier = barrier & kOffsetMask;
+  copy->x = x;
+  copy->y = y;
+  copy->cluster_mask =
       cluster_mask != 0 ? cluster_mask : static_cast<std::uint16_t>(1u << block.rank);
-  operation.where = where;
-  operation.id = ++cluster.operation_ids;
+  copy->id = ++cluster.operation_ids;
   operation.stream =
-      (std::uint64_t{1} << 32) + operation.id;  // copies are not ordered among each other
-  if (operation.destination % 128 != 0) {
+      (std::uint64_t{1} << 32) + copy->id;  // copies are not ordered among each other
+  if (copy->destination % 128 != 0) {
     fail(where, "alignas(1024) on the tile",
-         "TMA: destination at shared-memory offset %u is not 128-byte aligned",
-         operation.destination);
+         "TMA: destination at shared-memory offset %u is not 128-byte aligned", copy->destination);
   }
   // Not in the manual: an H200 ends such a copy as an illegal instruction (measured 2026-11-30,
   // driver 580, every element size and swizzle; columns outside the tensor are fine if aligned).
-  const std::int64_t column_bytes = std::int64_t{x} * operation.map.element_bytes;
+  const std::int64_t column_bytes = std::int64_t{x} * copy->map.element_bytes;
   if (column_bytes % 16 != 0) {
     fail(
         where, "a column that starts a 16-byte chunk of the row",
@@ -169,18 +184,19 @@ void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint
         "Hopper GPU",
         x, static_cast<long long>(column_bytes));
   }
-  if (operation.map.swizzle != gpu::Swizzle::kNone && tile_bytes(operation.map) % 128 != 0) {
+  if (copy->map.swizzle != gpu::Swizzle::kNone && tile_bytes(copy->map) % 128 != 0) {
     fail(where, "more rows in the box",
          "TMA: a swizzled box of %u bytes, not a multiple of 128, is not modelled",
-         tile_bytes(operation.map));
+         tile_bytes(copy->map));
   }
-  if ((operation.cluster_mask >> cluster.blocks.size()) != 0) {
+  if ((copy->cluster_mask >> cluster.blocks.size()) != 0) {
     fail(where, "LaunchConfig::cluster", "TMA: multicast mask %04x in a cluster of %zu",
-         operation.cluster_mask, cluster.blocks.size());
+         copy->cluster_mask, cluster.blocks.size());
   }
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
-    if ((operation.cluster_mask >> r & 1) != 0) claim(block, *cluster.blocks[r], operation);
+    if ((copy->cluster_mask >> r & 1) != 0) claim(block, *cluster.blocks[r], *copy, where);
   }
+  operation.landing = std::move(copy);
   cluster.submit(std::move(operation));
 }
 

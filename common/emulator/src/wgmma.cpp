@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace rungs::emulator {
 namespace {
@@ -106,23 +108,8 @@ AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const float* d) {
   return nullptr;
 }
 
-}  // namespace
-
-void WarpGroup::clear() {
-  queue.clear();
-  first = done = 0;
-  group_ends.clear();
-  waiting.clear();
-  std::fill(std::begin(members), std::end(members), Member{});
-  for (const auto& tile : tiles) {
-    tile->in_flight = 0;
-    if (tile->users > 0)
-      std::fill(std::begin(tile->owners), std::end(tile->owners), AccumulatorTile::Owner{});
-    tile->users = 0;
-  }
-}
-
-void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
+// Carries out multiplication `number` of the warpgroup and those behind it of the same chain.
+void land_products(Block& block, unsigned group_index, std::uint64_t number) {
   WarpGroup& group = block.warp_groups[group_index];
   if (number < group.done) return;  // carried out with an earlier one
   constexpr int kDepth = OperandPanels::kDepth;
@@ -161,6 +148,34 @@ void wgmma_land(Block& block, unsigned group_index, std::uint64_t number) {
   }
   sanitizer::release(&group.token);
   block.wake(group.waiting);
+}
+
+class Products final : public Landing {
+ public:
+  Products(unsigned warp_group, std::uint64_t number) : warp_group_(warp_group), number_(number) {}
+  void land(Cluster& /*cluster*/, const AsyncOperation& operation) override {
+    land_products(*operation.block, warp_group_, number_);
+  }
+
+ private:
+  unsigned warp_group_;
+  std::uint64_t number_;
+};
+
+}  // namespace
+
+void WarpGroup::clear() {
+  queue.clear();
+  first = done = 0;
+  group_ends.clear();
+  waiting.clear();
+  std::fill(std::begin(members), std::end(members), Member{});
+  for (const auto& tile : tiles) {
+    tile->in_flight = 0;
+    if (tile->users > 0)
+      std::fill(std::begin(tile->owners), std::end(tile->owners), AccumulatorTile::Owner{});
+    tile->users = 0;
+  }
 }
 
 namespace model {
@@ -222,9 +237,9 @@ void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64
   AsyncOperation operation;
   operation.kind = AsyncOperation::Kind::kMultiplication;
   operation.block = &block;
-  operation.warp_group = self.index() / kThreads;
-  operation.number = number;
-  operation.stream = block.rank * 8 + operation.warp_group;
+  const unsigned warp_group = self.index() / kThreads;
+  operation.landing = std::make_unique<Products>(warp_group, number);
+  operation.stream = block.rank * 8 + warp_group;
   operation.where = where;
   block.cluster->submit(std::move(operation));
 }

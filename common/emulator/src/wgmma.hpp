@@ -12,8 +12,6 @@
 
 namespace rungs::emulator {
 
-struct Block;
-
 /// The accumulators of one chain of multiplications while they are "in flight": taken from the
 /// threads' registers at the first multiplication, given back by the wait. Column n of the [64, N]
 /// tile holds the rows in the order in which a thread owns them: rows r and r + 8 side by side (see
@@ -68,8 +66,5 @@ struct WarpGroup {
 
   void clear();
 };
-
-/// Carries out multiplication `number` of the warpgroup and those behind it of the same chain.
-void wgmma_land(Block& block, unsigned group, std::uint64_t number);
 
 }  // namespace rungs::emulator
