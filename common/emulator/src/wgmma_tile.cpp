@@ -94,13 +94,15 @@ void AccumulatorTile::give(unsigned t, void* registers) const {
 
 void AccumulatorTile::poison(void* registers) const {
   auto* to = static_cast<std::byte*>(registers);
-  for (int i = 0; i < words(); i++) __builtin_memcpy(to + 4 * i, &kInFlight, sizeof(kInFlight));
+  const int count = words();  // a byte pointer may point at n: keep it out of the loop
+  for (int i = 0; i < count; i++) __builtin_memcpy(to + 4 * i, &kInFlight, sizeof(kInFlight));
 }
 
 bool AccumulatorTile::still_poisoned(const void* registers) const {
   const auto* from = static_cast<const std::byte*>(registers);
+  const int count = words();
   std::uint32_t difference = 0;
-  for (int i = 0; i < words(); i++) {
+  for (int i = 0; i < count; i++) {
     std::uint32_t bits;
     __builtin_memcpy(&bits, from + 4 * i, sizeof(bits));
     difference |= bits ^ kInFlight;
