@@ -36,6 +36,8 @@ enum class WaitKind : std::uint8_t {
   kPoll,  // value: address
   kYield,
   kBulk,  // value: operations of its bulk groups, detail: 1 if only their sources must be read
+  kRegisters,      // value: registers a thread
+  kPrerequisites,  // griddepcontrol.wait
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
