@@ -100,6 +100,15 @@ void claim(Block& issuer, const SharedRange& range, std::uint32_t id, const char
                  id, landing[i], range.offset + i * kGranule);
       return;
     }
+    const std::uint32_t offset = range.offset + i * kGranule;
+    if (!shared.view_is_current(offset) && !shared.fenced(offset)) {
+      fail_async(issuer, where,
+                 "fence_proxy_async() by the threads that wrote, then a barrier, before the copy",
+                 "proxy: %s overwrites shared memory at offset %u that threads wrote without a "
+                 "fence.proxy.async after it",
+                 instruction, offset);
+      return;
+    }
   }
   std::fill_n(landing, range.size_bytes / kGranule, id);
   std::memset(shared.at(range.offset), kPoison, range.size_bytes);
@@ -137,11 +146,11 @@ bool engine_may_read(const SharedRange& range, const char* instruction, Location
       return false;
     }
     if (!shared.view_is_current(offset)) {
-      if (shared.seen_fence(offset) >= shared.fence_count) {
+      if (!shared.fenced(offset)) {
         fail_async(*range.block, where,
                    "fence_proxy_async() by the threads that wrote, then a barrier, before the copy",
                    "proxy: %s reads shared memory at offset %u that threads wrote without a "
-                   "fence.proxy.async",
+                   "fence.proxy.async after it",
                    instruction, offset);
         return false;
       }
