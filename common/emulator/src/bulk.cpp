@@ -26,6 +26,22 @@ void report_bounds(Block& reporter, const SharedRange& range, const char* instru
              SharedMemory::kBase + shared.dynamic_bytes(), shared.end());
 }
 
+// Ordinary writes that no proxy fence follows may reach memory after the copy that overwrites them.
+bool fenced(Block& issuer, const SharedRange& range, const char* instruction, Location where) {
+  SharedMemory& shared = range.block->shared;
+  for (std::uint32_t i = 0; i < range.size_bytes; i += kGranule) {
+    const std::uint32_t offset = range.offset + i;
+    if (shared.view_is_current(offset) || shared.seen_fence(offset) < shared.fence_count) continue;
+    fail_async(issuer, where,
+               "fence_proxy_async() by the threads that wrote, then a barrier, before the copy",
+               "proxy: %s writes shared memory at offset %u that threads wrote without a "
+               "fence.proxy.async since",
+               instruction, offset);
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 SharedRange shared_range(std::uint32_t address, std::uint32_t size_bytes, bool own,
@@ -110,6 +126,9 @@ void claim(Block& issuer, const SharedRange& range, std::uint32_t id, const char
       return;
     }
   }
+  if (std::memcmp(shared.at(range.offset), shared.view(range.offset), range.size_bytes) != 0 &&
+      !fenced(issuer, range, instruction, where))
+    return;
   std::fill_n(landing, range.size_bytes / kGranule, id);
   std::memset(shared.at(range.offset), kPoison, range.size_bytes);
   sanitizer::poison(shared.at(range.offset), range.size_bytes);

@@ -70,15 +70,18 @@ void TileCopy::land_in_block(const SharedRange& range, Location where) const {
   const std::int64_t ahead = tile.steps_bytes[1] * kPrefetchRows;
   std::byte buffer[2048];  // 256 elements of 8 bytes
   TileRows rows(tile);
+  std::byte* const memory = shared.at(0);
+  std::byte* const view = shared.view(0);
   std::uint32_t offset = range.offset;
-  for (std::uint32_t r = 0; r < tile.row_count; r++, rows.next()) {
+  for (std::uint32_t r = 0; r < tile.row_count; r++, rows.next(), offset += tile.row_bytes) {
     for (std::uint32_t c = 0; c < tile.row_bytes; c += 64)
       __builtin_prefetch(tile.base + rows.offset_bytes() + ahead + c);
     const std::byte* row = gather_row(rows, part, buffer);
-    for (std::uint32_t c = 0; c < tile.row_bytes; c += kGranule, offset += kGranule) {
-      const std::uint32_t to = tile.swizzled(offset);
-      __builtin_memcpy(shared.at(to), row + c, kGranule);
-      __builtin_memcpy(shared.view(to), row + c, kGranule);
+    const std::uint32_t flip = tile.flip(offset);
+    for (std::uint32_t c = 0; c < tile.row_bytes; c += kGranule) {
+      const std::uint32_t to = (offset + c) ^ flip;
+      __builtin_memcpy(memory + to, row + c, kGranule);
+      __builtin_memcpy(view + to, row + c, kGranule);
     }
   }
   complete(range, barrier, where);

@@ -59,11 +59,10 @@ class TileStore final : public Outgoing {
 
 // Row r of the box out of the source as it lies in shared memory.
 void unswizzle(const Tile& tile, const SharedSource& source, std::uint32_t r, std::byte* row) {
-  const std::uint32_t begin = source.range().offset;
-  for (std::uint32_t c = 0; c < tile.row_bytes; c += kGranule) {
-    const std::uint32_t from = tile.swizzled(begin + r * tile.row_bytes + c) - begin;
-    std::memcpy(row + c, source.data() + from, kGranule);
-  }
+  const std::uint32_t begin = r * tile.row_bytes;
+  const std::uint32_t flip = tile.flip(source.range().offset + begin);
+  for (std::uint32_t c = 0; c < tile.row_bytes; c += kGranule)
+    std::memcpy(row + c, source.data() + ((begin + c) ^ flip), kGranule);
 }
 
 const std::byte* TileStore::row(std::uint32_t r) {
@@ -112,12 +111,6 @@ Tile outgoing_tile(const gpu::TensorMap* map, const int* at, int rank, const Sha
            "%s: element stride %u in dimension %d is not modelled", instruction, tile.strides[d],
            d);
     }
-  }
-  if (tile.span_bytes != 16 && from.offset % (tile.span_bytes * 8) != 0) {
-    fail(where, "alignas(1024) on the tile",
-         "%s: the source at shared-memory offset %u does not start where the swizzle of %u bytes "
-         "repeats, every %u bytes: not modelled",
-         instruction, from.offset, tile.span_bytes, tile.span_bytes * 8);
   }
   return tile;
 }
