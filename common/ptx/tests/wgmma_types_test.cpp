@@ -20,10 +20,11 @@ namespace {
 constexpr const char* kWrappers = "wgmma wgmma_descriptor wgmma_fence wgmma_commit wgmma_wait";
 
 enum class Values {
-  kSmall,   // whole numbers of which every partial sum is exact
-  kRandom,  // of the type's full precision; integers of its full range
-  kRising,  // integers that push the sum over the upper end
-  kFalling  // and the lower
+  kSmall,    // whole numbers of which every partial sum is exact
+  kRandom,   // of the type's full precision; integers of its full range
+  kRising,   // integers that push the sum over the upper end
+  kFalling,  // and the lower
+  kHalfway   // whole numbers whose sum an f16 must round, many halfway between two
 };
 
 std::string name_of(const WgmmaForm& form) {
@@ -120,7 +121,9 @@ class WgmmaTypes : public Conformance {
                                    static_cast<std::int64_t>(products), form.satfinite)
                     : sum + products;
         }
-        const double bound = values == Values::kSmall ? 0 : bound_of(form, depth, steps, magnitude);
+        const double bound = values == Values::kSmall     ? 0
+                             : values == Values::kHalfway ? half_spacing(sum)
+                                                          : bound_of(form, depth, steps, magnitude);
         ASSERT_TRUE(std::abs(seen - sum) <= bound)
             << name_of(form) << " steps " << steps << " spans " << span_of(swizzle_a) << "/"
             << span_of(swizzle_b) << " accumulate " << accumulate << " element " << row << ", "
@@ -147,6 +150,9 @@ class WgmmaTypes : public Conformance {
     return order + steps * (std::ldexp(magnitude + order, -11) + std::ldexp(1.0, -25));
   }
 
+  // Of f16 around a number that is no power of two.
+  static double half_spacing(double number) { return std::ldexp(0.5, std::ilogb(number) - 10); }
+
   std::uint32_t draw(Element element, Values values, bool negative) {
     const auto whole = [&](int low, int high) {
       return static_cast<double>(std::uniform_int_distribution<int>(low, high)(random_));
@@ -158,7 +164,7 @@ class WgmmaTypes : public Conformance {
       if (negative && is_signed) return to_bits(element, whole(-128, 0));
       return to_bits(element, whole(0, is_signed ? 127 : 255));
     }
-    if (values == Values::kSmall)
+    if (values == Values::kSmall || values == Values::kHalfway)
       return to_bits(element, element == Element::kU8 ? whole(0, 4) : whole(-3, 3));
     const std::uint32_t bits = to_bits(element, std::normal_distribution<double>()(random_));
     // The lower 13 bits of a tf32 are there to be ignored.
@@ -170,6 +176,7 @@ class WgmmaTypes : public Conformance {
     std::uniform_int_distribution<int> small(-8, 8), any(std::numeric_limits<int>::min()),
         near(0, kNear);
     if (values == Values::kSmall) return to_bits(element, small(random_));
+    if (values == Values::kHalfway) return to_bits(element, 3000 + 2 * small(random_));
     if (element != Element::kS32)
       return to_bits(element, std::normal_distribution<double>()(random_));
     switch (values) {
@@ -237,6 +244,16 @@ TEST_F(WgmmaTypes, FloatsOfFullPrecisionStayWithinTheBound) {
         check(form, Swizzle::k128B, form.n % 64 == 0 ? Swizzle::k128B : Swizzle::kNone, 4,
               accumulate, Values::kRandom);
     }
+  }
+}
+
+// A sum of which no bit is lost before is the nearest f16, or either neighbour if halfway.
+TEST_F(WgmmaTypes, F16AccumulatorsAreRoundedToNearest) {
+  testing::conforms(kWrappers);
+  for (const WgmmaForm& form : narrow_forms()) {
+    if (form.d == Element::kF16)
+      check(form, Swizzle::k128B, form.n % 64 == 0 ? Swizzle::k128B : Swizzle::kNone, 1, true,
+            Values::kHalfway);
   }
 }
 

@@ -80,9 +80,7 @@ constexpr emulator::WgmmaInstruction kWgmmaInstruction = {
 template <int N, class D, class A, class B = A, WgmmaModifiers M = 0>
 RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], std::uint64_t desc_a,
                         std::uint64_t desc_b, bool accumulate RUNGS_AND_WHERE) {
-  static_assert(detail::wgmma_has_types<D, A, B>(), "wgmma has no multiplication of these types");
-  static_assert(detail::wgmma_has_width<D>(N), "wgmma has no such N");
-  static_assert(detail::wgmma_has_modifiers<A>(M), "wgmma has no such modifiers for this type");
+  static_assert(detail::wgmma_exists<N, D, A, B, M>());
 #if RUNGS_GPU_CUDA
   using Shape = detail::WgmmaChars<detail::WgmmaShape<N, D, A, B, M>>;
   using Immediates = detail::WgmmaChars<detail::WgmmaImmediates<A, M, false>>;
@@ -102,9 +100,7 @@ RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], std::uint6
 template <int N, class D, class A, class B = A, WgmmaModifiers M = 0>
 RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], const std::uint32_t (&a)[4],
                         std::uint64_t desc_b, bool accumulate RUNGS_AND_WHERE) {
-  static_assert(detail::wgmma_has_types<D, A, B>(), "wgmma has no multiplication of these types");
-  static_assert(detail::wgmma_has_width<D>(N), "wgmma has no such N");
-  static_assert(detail::wgmma_has_modifiers<A>(M), "wgmma has no such modifiers for this type");
+  static_assert(detail::wgmma_exists<N, D, A, B, M>());
   static_assert((M & kWgmmaTransposeA) == 0, "registers cannot be transposed");
 #if RUNGS_GPU_CUDA
   using Shape = detail::WgmmaChars<detail::WgmmaShape<N, D, A, B, M>>;
