@@ -5,6 +5,7 @@
 
 #include "wgmma_conformance.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -43,7 +44,7 @@ struct Format {
   }
   /// The nearest pattern of a value inside the range.
   [[nodiscard]] std::uint32_t pattern(double x) const {
-    const int exponent = std::max(x == 0 ? 0 : std::ilogb(x), 1 - bias());
+    const int exponent = x == 0 ? 1 - bias() : std::max(std::ilogb(x), 1 - bias());
     const double steps = std::nearbyint(std::ldexp(std::abs(x), mantissa_bits - exponent));
     // Counted in steps from the smallest subnormal, patterns are consecutive.
     const auto magnitude = static_cast<std::uint32_t>(

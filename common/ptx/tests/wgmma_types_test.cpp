@@ -41,14 +41,17 @@ std::string name_of(const WgmmaForm& form) {
 class WgmmaTypes : public Conformance {
  protected:
   void check(const WgmmaForm& form, Swizzle swizzle_a, Swizzle swizzle_b, std::uint32_t steps,
-             bool accumulate, Values values) {
+             bool accumulate, Values values, bool gaps = false) {
     const auto n = static_cast<std::uint32_t>(form.n);
     Operand a{form.transpose_a, swizzle_a, 64, steps}, b{form.transpose_b, swizzle_b, n, steps};
     if ((!form.a_in_registers && !a.fits()) || !b.fits()) return;
-    a.lay_out();
-    b.lay_out();
+    a.lay_out(!gaps ? 0 : swizzle_a == Swizzle::kNone ? 48 : 1024);
+    b.lay_out(!gaps ? 0 : swizzle_b == Swizzle::kNone ? 16 : 1024);
     random_.seed(n * 131 + steps);
     const std::uint32_t size = size_of(form.a), step_depth = 32 / size, depth = steps * step_depth;
+    if (gaps && (b.end(size) > kWgmmaImageBytes ||
+                 (!form.a_in_registers && a.end(size) > kWgmmaImageBytes)))
+      return;
 
     // 1. The operands, as values and as the tensor core will read them.
     std::vector<double> left(64 * depth), right(n * depth);
@@ -132,6 +135,13 @@ class WgmmaTypes : public Conformance {
     }
   }
 
+  static void put(std::vector<std::uint32_t>& words, std::uint32_t byte, std::uint32_t bits,
+                  std::uint32_t size) {
+    ASSERT_LE(byte + size, words.size() * 4);
+    const std::uint32_t mask = size == 4 ? ~0u : (1u << 8 * size) - 1, shift = byte % 4 * 8;
+    words[byte / 4] = (words[byte / 4] & ~(mask << shift)) | (bits & mask) << shift;
+  }
+
  private:
   static std::uint32_t register_byte(std::uint32_t row, std::uint32_t column, std::uint32_t size) {
     const FragmentPlace place = place_in_d(row, column, size);
@@ -189,17 +199,19 @@ class WgmmaTypes : public Conformance {
     }
   }
 
-  static void put(std::vector<std::uint32_t>& words, std::uint32_t byte, std::uint32_t bits,
-                  std::uint32_t size) {
-    ASSERT_LE(byte + size, words.size() * 4);
-    const std::uint32_t mask = size == 4 ? ~0u : (1u << 8 * size) - 1, shift = byte % 4 * 8;
-    words[byte / 4] = (words[byte / 4] & ~(mask << shift)) | (bits & mask) << shift;
-  }
-
   std::mt19937 random_;
 };
 
 constexpr Swizzle kSwizzles[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
+
+// The oracle itself: small numbers are what they should be in every format.
+TEST(WgmmaOracle, HoldsSmallNumbers) {
+  for (const Element element : {Element::kF32, Element::kF16, Element::kBf16, Element::kTf32,
+                                Element::kE4m3, Element::kE5m2, Element::kS32, Element::kS8}) {
+    for (int i = -8; i <= 8; i++) EXPECT_EQ(value_of(element, to_bits(element, i)), i);
+    EXPECT_EQ(to_bits(element, 0), 0u);
+  }
+}
 
 // Every swizzle, with as many steps as it holds; at n = 256, the slowest, only the widest one.
 template <class Check>
@@ -247,6 +259,21 @@ TEST_F(WgmmaTypes, FloatsOfFullPrecisionStayWithinTheBound) {
   }
 }
 
+TEST_F(WgmmaTypes, DescriptorsHaveStrides) {
+  testing::conforms(kWrappers);
+  int checked = 0;
+  for (const bool narrow : {false, true}) {
+    for (const WgmmaForm& form : narrow ? narrow_forms() : float_forms()) {
+      if (form.n == 256 || form.a_in_registers) continue;
+      for (const Swizzle swizzle : kSwizzles) {
+        check(form, swizzle, swizzle, 1, true, Values::kSmall, true);
+        checked++;
+      }
+    }
+  }
+  EXPECT_GE(checked, 100);
+}
+
 // A sum of which no bit is lost before is the nearest f16, or either neighbour if halfway.
 TEST_F(WgmmaTypes, F16AccumulatorsAreRoundedToNearest) {
   testing::conforms(kWrappers);
@@ -267,6 +294,46 @@ TEST_F(WgmmaTypes, IntegersWrapAroundOrStopAtTheEnds) {
     check(form, Swizzle::k128B, Swizzle::k128B, 4, true, Values::kRising);
     if (form.a == Element::kS8)
       check(form, Swizzle::k128B, Swizzle::k128B, 4, true, Values::kFalling);
+  }
+}
+
+// D of one multiplication is, rounded and packed, A of the next, as in attention: (A B) C.
+TEST_F(WgmmaTypes, AccumulatorsBecomeAnOperand) {
+  testing::conforms(kWrappers);
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> small(-3, 3);
+  const auto fill = [&](Operand& operand, std::uint32_t depth, std::vector<double>& values) {
+    operand.lay_out();
+    std::vector<std::uint32_t> image(kWgmmaImageBytes / 4, ~0u);
+    values.resize(std::size_t{operand.extent} * depth);
+    for (std::uint32_t i = 0; i < operand.extent; i++) {
+      for (std::uint32_t k = 0; k < depth; k++) {
+        values[i * depth + k] = small(random);
+        const std::uint32_t bits = to_bits(Element::kBf16, values[i * depth + k]);
+        put(image, operand.place(i, k, 2), bits, 2);
+      }
+    }
+    return upload(image);
+  };
+  Operand a{false, Swizzle::k32B, 64, 1}, b{false, Swizzle::k32B, 64, 1};
+  Operand c{true, Swizzle::k128B, 64, 4};
+  std::vector<double> left, middle, right;
+  const auto device_a = fill(a, 16, left), device_b = fill(b, 16, middle);
+  const auto device_c = fill(c, 64, right);
+  const auto d = filled<float>(64 * 64, NAN);
+  launch_chained(nullptr, c.leading, c.stride, c.advance, device_a.data(), device_b.data(),
+                 device_c.data(), d.data());
+  const std::vector<float> result = d.download();
+  for (std::size_t i = 0; i < 64; i++) {
+    for (std::size_t j = 0; j < 64; j++) {
+      double sum = 0;
+      for (std::size_t k = 0; k < 64; k++) {
+        double inner = 0;  // at most 16 * 9: exact as a bf16
+        for (std::size_t l = 0; l < 16; l++) inner += left[i * 16 + l] * middle[k * 16 + l];
+        sum += inner * right[j * 64 + k];
+      }
+      ASSERT_EQ(static_cast<double>(result[i * 64 + j]), sum) << i << ", " << j;
+    }
   }
 }
 
