@@ -65,7 +65,7 @@ AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const void* d) {
   std::uint64_t seen = 0, expected = 0;
   if (first.instruction == instruction) {
     const bool a = first.descriptor_a != descriptor_a, b = first.descriptor_b != descriptor_b;
-    what = a ? "the descriptor of A" : b ? "the descriptor of B" : "accumulation";
+    what = a ? "descriptors (A)" : b ? "descriptors (B)" : "accumulation";
     seen = a ? descriptor_a : b ? descriptor_b : std::uint64_t{accumulate};
     expected = a ? first.descriptor_a : b ? first.descriptor_b : std::uint64_t{first.accumulate};
   }

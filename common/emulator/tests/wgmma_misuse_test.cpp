@@ -247,7 +247,7 @@ TEST(WgmmaMisuse, MissingWaitOrCommit) {
 }
 
 TEST(WgmmaMisuse, ThreadsThatDisagree) {
-  expect_report<Misuse::kDescriptorByWarp>({"disagree on the descriptor of A: here 0x"});
+  expect_report<Misuse::kDescriptorByWarp>({"disagree on descriptors (A): here 0x"});
   expect_report<Misuse::kAccumulateByThread>({"disagree on accumulation: here "});
 }
 
