@@ -56,6 +56,26 @@ AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const void* d) {
   return nullptr;
 }
 
+// Thread t posts another multiplication than the threads before it.
+[[noreturn]] void report_disagreement(const Multiplication& first,
+                                      const WgmmaInstruction& instruction,
+                                      std::uint64_t descriptor_a, std::uint64_t descriptor_b,
+                                      bool accumulate, std::uint64_t number, Location where) {
+  const char* what = "shape or types";
+  std::uint64_t seen = 0, expected = 0;
+  if (first.instruction == instruction) {
+    const bool a = first.descriptor_a != descriptor_a, b = first.descriptor_b != descriptor_b;
+    what = a ? "descriptors (A)" : b ? "descriptors (B)" : "accumulation";
+    seen = a ? descriptor_a : b ? descriptor_b : std::uint64_t{accumulate};
+    expected = a ? first.descriptor_a : b ? first.descriptor_b : std::uint64_t{first.accumulate};
+  }
+  fail(where, "arguments must not depend on the thread or the warp",
+       "wgmma #%llu: the threads of the warpgroup disagree on %s: here %#llx, in others %#llx "
+       "(line %d)",
+       static_cast<unsigned long long>(number), what, static_cast<unsigned long long>(seen),
+       static_cast<unsigned long long>(expected), first.where.line);
+}
+
 // Operand A in thread t's registers: they must not change before the multiplication is done, nor
 // have changed since the last wgmma.fence.
 void post_registers(WarpGroup& group, unsigned t, Multiplication& m, std::uint64_t number,
@@ -162,9 +182,8 @@ void wgmma(const WgmmaInstruction& instruction, void* d, std::uint64_t descripto
   Multiplication& multiplication = group.queue[number - group.first];
   if (multiplication.descriptor_a != descriptor_a || multiplication.descriptor_b != descriptor_b ||
       multiplication.instruction != instruction || multiplication.accumulate != accumulate) {
-    fail(where, "descriptors must not depend on the thread or the warp",
-         "wgmma #%llu: the threads of the warpgroup disagree on descriptors, shape or accumulation",
-         static_cast<unsigned long long>(number));
+    report_disagreement(multiplication, instruction, descriptor_a, descriptor_b, accumulate, number,
+                        where);
   }
   AccumulatorTile* tile = tile_of(group, t, d);
   if (tile == nullptr) {
@@ -187,8 +206,9 @@ void wgmma(const WgmmaInstruction& instruction, void* d, std::uint64_t descripto
   }
   if (multiplication.tile != tile || tile->n != instruction.n || tile->type != instruction.d) {
     fail(where, "one array of accumulators, of one type and N, a chain",
-         "wgmma #%llu: the threads of the warpgroup mix up accumulators",
-         static_cast<unsigned long long>(number));
+         "wgmma #%llu: the threads of the warpgroup mix up accumulators: N = %d here, N = %d is in "
+         "flight",
+         static_cast<unsigned long long>(number), instruction.n, tile->n);
   }
   AccumulatorTile::Owner& owner = tile->owners[t];
   if (owner.operand != instruction.a && owner.fences == member.fences &&

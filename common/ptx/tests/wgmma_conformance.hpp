@@ -43,6 +43,13 @@ std::vector<WgmmaForm> float_forms();
 /// wgmma_narrow_kernels_sm90.cu: f16 and s32 accumulators
 std::vector<WgmmaForm> narrow_forms();
 
+/// wgmma_float_kernels_sm90.cu: d[64][64] = (A B) C of bf16, the product A B rounded to bf16 in
+/// registers. A[64, 16] and B[16, 64] are K-major with 32-byte swizzle, C[64, 64] is N-major with
+/// 128-byte swizzle.
+void launch_chained(gpu::StreamHandle stream, std::uint32_t c_leading, std::uint32_t c_stride,
+                    std::uint32_t c_advance, const std::uint32_t* a, const std::uint32_t* b,
+                    const std::uint32_t* c, float* d);
+
 /// wgmma_widths_sm90.cu: kernels that hold every form; not for launching.
 std::vector<const void*> every_wgmma();
 

@@ -31,7 +31,7 @@ inline std::uint32_t in_atom(std::uint32_t span, std::uint32_t row, std::uint32_
   return row * span + (chunk ^ line % (span / 16)) * 16;
 }
 
-/// One operand: 64 or n of M or N, 32 * steps bytes of K, dense.
+/// One operand: 64 or n of M or N, 32 * steps bytes of K, dense or with gaps.
 struct Operand {
   bool mn_major = false;  ///< 16-bit elements only
   Swizzle swizzle = Swizzle::kNone;
@@ -39,20 +39,22 @@ struct Operand {
   std::uint32_t steps = 1;
   std::uint32_t leading = 16, stride = 0, advance = 0;
 
-  void lay_out() {
+  /// @param gap bytes behind every atom; of swizzled ones a multiple of 1024, else of 16
+  void lay_out(std::uint32_t gap = 0) {
     const std::uint32_t span = span_of(swizzle);
     if (swizzle == Swizzle::kNone) {
       // 128-byte core matrices of 8 x 16 bytes: along M or N first (K-major), along K first
       // (MN-major).
-      leading = mn_major ? 128 : extent / 8 * 128;
-      stride = mn_major ? 256 : 128;
-      advance = mn_major ? extent / 8 * 256 : 2 * leading;
+      const std::uint32_t atom = 128 + gap;
+      leading = mn_major ? atom : extent / 8 * atom + gap;
+      stride = mn_major ? 2 * atom + gap : atom;
+      advance = mn_major ? extent / 8 * stride : 2 * leading;
     } else if (mn_major) {
-      stride = 8 * span;  // atoms of span bytes x 8 of K: along K first
-      leading = 2 * steps * stride;
+      stride = 8 * span + gap;  // atoms of span bytes x 8 of K: along K first
+      leading = 2 * steps * stride + gap;
       advance = 2 * stride;
     } else {
-      stride = 8 * span;  // one atom wide: K goes on inside the span
+      stride = 8 * span + gap;  // one atom wide: K goes on inside the span
       advance = 32;
     }
   }
@@ -60,6 +62,10 @@ struct Operand {
     const std::uint32_t span = span_of(swizzle);
     if (!mn_major && swizzle != Swizzle::kNone) return 32 * steps <= span;
     return swizzle == Swizzle::kNone || extent % (span / 2) == 0;
+  }
+  /// Where the last row of the laid-out operand ends, or later.
+  [[nodiscard]] std::uint32_t end(std::uint32_t size) const {
+    return place(extent - 1, steps * 32 / size - 1, size) / 128 * 128 + 128;
   }
   /// Byte of element (mn, k), of `size` bytes.
   [[nodiscard]] std::uint32_t place(std::uint32_t mn, std::uint32_t k, std::uint32_t size) const {

@@ -5,10 +5,12 @@
 
 #include "wgmma_conformance.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 namespace rungs::ptx::test {
 
@@ -43,7 +45,7 @@ struct Format {
   }
   /// The nearest pattern of a value inside the range.
   [[nodiscard]] std::uint32_t pattern(double x) const {
-    const int exponent = std::max(x == 0 ? 0 : std::ilogb(x), 1 - bias());
+    const int exponent = x == 0 ? 1 - bias() : std::max(std::ilogb(x), 1 - bias());
     const double steps = std::nearbyint(std::ldexp(std::abs(x), mantissa_bits - exponent));
     // Counted in steps from the smallest subnormal, patterns are consecutive.
     const auto magnitude = static_cast<std::uint32_t>(
@@ -128,6 +130,41 @@ inline FragmentPlace place_in_d(std::uint32_t row, std::uint32_t column, std::ui
   const std::uint32_t index = column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
   return {row / 16 * 32 + group * 4 + in_group, index * size / 4, index * size % 4};
 }
+
+/// The exponent that a tensor core gives a number of that type: of subnormals the least normal one.
+inline int exponent_of(Element element, double value) {
+  const int least = element == Element::kF32 ? -126 : 1 - Format::of(element).bias();
+  return value == 0 ? -126 : std::max(std::ilogb(value), least);
+}
+
+/// A sum of products as Hopper's tensor core makes it, according to MMA-Sim (arXiv 2511.10909,
+/// T-FDPA): every summand is cut off `kept` bits below the greatest exponent, where a product has
+/// the sum of its operands' exponents. For FP8 13, and so is the f32 result; else 25.
+class FusedSum {
+ public:
+  FusedSum(Element d, double c) : d_(d) { add(c, exponent_of(d, c)); }
+  void add_product(Element a, double x, Element b, double y) {
+    add(x * y, x * y == 0 ? -126 : exponent_of(a, x) + exponent_of(b, y));
+  }
+  [[nodiscard]] double result(int kept) const {
+    double sum = 0;  // whole, below 2^53
+    for (const double value : summands_) sum += std::trunc(std::ldexp(value, kept - greatest_));
+    sum = std::ldexp(sum, greatest_ - kept);
+    if (d_ == Element::kF16) return value_of(d_, to_bits(d_, sum));
+    if (sum == 0) return 0;
+    const int below = (kept == 13 ? 13 : 23) - std::ilogb(sum);
+    return std::ldexp(std::trunc(std::ldexp(sum, below)), -below);
+  }
+
+ private:
+  void add(double value, int exponent) {
+    summands_.push_back(value);
+    greatest_ = std::max(greatest_, exponent);
+  }
+  Element d_;
+  std::vector<double> summands_;
+  int greatest_ = -1000;
+};
 
 /// The 32-bit sum of a multiplication.
 inline std::int32_t add_integers(std::int32_t sum, std::int64_t products, bool satfinite) {

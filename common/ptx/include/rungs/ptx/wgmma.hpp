@@ -21,11 +21,11 @@
 /// registers and the operands in shared memory must not be changed.
 ///
 /// Exactness. Products are exact; integers are added exactly and wrap around (satfinite: one clamp
-/// a multiplication). Floating sums are not those of a chain of IEEE additions. What measurements
-/// of others say of Hopper, and the conformance tests allow: the K products and the accumulator are
-/// aligned to the largest and cut off 25 bits below it (FP8: 13 bits, and so is the f32 result);
-/// an f16 accumulator is rounded to nearest once a multiplication. The emulator adds in order of k
-/// in f32, so the two machines differ within that bound, and agree where no bit is lost.
+/// a multiplication). The ISA leaves the order and precision of floating sums open. Measured by
+/// others (MMA-Sim, arXiv 2511.10909): the K products and the accumulator are cut off 25 bits below
+/// the greatest exponent (FP8: 13) and added exactly; an f32 result is cut to 24 significant bits
+/// (FP8: 14), an f16 one rounded to nearest. The emulator does just this for FP8, where it shows;
+/// else it adds in order of k in f32, within (K + 2) 2^-22 of the summands' magnitudes of it.
 
 #include <rungs/ptx/descriptor.hpp>
 #include <rungs/ptx/wgmma_protocol.hpp>
@@ -80,9 +80,7 @@ constexpr emulator::WgmmaInstruction kWgmmaInstruction = {
 template <int N, class D, class A, class B = A, WgmmaModifiers M = 0>
 RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], std::uint64_t desc_a,
                         std::uint64_t desc_b, bool accumulate RUNGS_AND_WHERE) {
-  static_assert(detail::wgmma_has_types<D, A, B>(), "wgmma has no multiplication of these types");
-  static_assert(detail::wgmma_has_width<D>(N), "wgmma has no such N");
-  static_assert(detail::wgmma_has_modifiers<A>(M), "wgmma has no such modifiers for this type");
+  static_assert(detail::wgmma_exists<N, D, A, B, M>());
 #if RUNGS_GPU_CUDA
   using Shape = detail::WgmmaChars<detail::WgmmaShape<N, D, A, B, M>>;
   using Immediates = detail::WgmmaChars<detail::WgmmaImmediates<A, M, false>>;
@@ -102,9 +100,7 @@ RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], std::uint6
 template <int N, class D, class A, class B = A, WgmmaModifiers M = 0>
 RUNGS_DEVICE void wgmma(WgmmaRegister<D> (&d)[kWgmmaRegisters<N, D>], const std::uint32_t (&a)[4],
                         std::uint64_t desc_b, bool accumulate RUNGS_AND_WHERE) {
-  static_assert(detail::wgmma_has_types<D, A, B>(), "wgmma has no multiplication of these types");
-  static_assert(detail::wgmma_has_width<D>(N), "wgmma has no such N");
-  static_assert(detail::wgmma_has_modifiers<A>(M), "wgmma has no such modifiers for this type");
+  static_assert(detail::wgmma_exists<N, D, A, B, M>());
   static_assert((M & kWgmmaTransposeA) == 0, "registers cannot be transposed");
 #if RUNGS_GPU_CUDA
   using Shape = detail::WgmmaChars<detail::WgmmaShape<N, D, A, B, M>>;

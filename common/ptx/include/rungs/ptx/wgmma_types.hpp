@@ -87,5 +87,14 @@ RUNGS_HD constexpr bool wgmma_has_modifiers(WgmmaModifiers m) {
   return (m & ~legal) == 0;
 }
 
+/// True; does not compile for a multiplication that wgmma has not.
+template <int N, class D, class A, class B, WgmmaModifiers M>
+RUNGS_HD constexpr bool wgmma_exists() {
+  static_assert(wgmma_has_types<D, A, B>(), "wgmma has no multiplication of these types");
+  static_assert(wgmma_has_width<D>(N), "wgmma has no such N for this type of accumulators");
+  static_assert(wgmma_has_modifiers<A>(M), "wgmma has no such modifiers for these operands");
+  return true;
+}
+
 }  // namespace detail
 }  // namespace rungs::ptx
