@@ -57,11 +57,11 @@ void cluster_barrier_arrive(bool release, bool aligned, Location where) {
   Block& block = self.home();
   Cluster& cluster = *block.cluster;
   BlockInCluster& member = cluster.members[block.rank];
-  if (aligned) check_aligned(self, member, "barrier.cluster.arrive", where);
   if (member.arrived.test(self.index())) {
     fail(where, "a cluster_wait() for every cluster_arrive()",
          "barrier.cluster.arrive twice by one thread without a barrier.cluster.wait between");
   }
+  if (aligned) check_aligned(self, member, "barrier.cluster.arrive", where);
   if (release) sanitizer::release(&cluster.token);
   member.arrived.set(self.index());
   self.generation = cluster.generation;

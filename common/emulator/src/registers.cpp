@@ -84,16 +84,4 @@ void set_registers(unsigned count, bool increase, Location where) {
 
 }  // namespace model
 
-void Cluster::ended() {
-  for (std::size_t rank = 0; rank < members.size(); rank++) {
-    for (std::size_t group = 0; group < members[rank].exchanges.size(); group++) {
-      const AlignedUse& exchange = members[rank].exchanges[group];
-      if (exchange.lanes == 0) continue;
-      fail_async(*blocks[rank], exchange.where, "all four warps of a warpgroup execute setmaxnreg",
-                 "a block ends after setmaxnreg by %u of the 4 warps of warpgroup %zu",
-                 exchange.lanes, group);
-    }
-  }
-}
-
 }  // namespace rungs::emulator

@@ -136,9 +136,8 @@ RUNGS_KERNEL(64) cluster_barriers_kernel(std::uint32_t* out) {
     cluster_arrive_unaligned();
   } else {
     cluster_arrive_relaxed_unaligned();
-    cluster_wait_unaligned();
   }
-  if (t % 2 == 0) cluster_wait_unaligned();
+  cluster_wait_unaligned();
   syncwarp();
   // The even threads released what they wrote.
   const std::uint32_t from = t % 32 / 2 * 2;

@@ -35,4 +35,14 @@ void launch_reduce_async(StreamHandle stream, std::uint32_t* out);
 /// Two warpgroups exchange registers twice. out [384]
 void launch_register_rounds(StreamHandle stream, std::uint32_t* out);
 
+// dependent_kernels_sm90.cu
+/// A chain of `count` kernels, each launched to overlap the one before: kernel i adds i to all
+/// `words` after it has waited, and then multiplies by 3.
+void launch_dependent_chain(StreamHandle stream, std::uint32_t* data, unsigned words,
+                            unsigned count);
+/// A kernel that waits for the host to set `gate`, releases its dependents and then writes `data`, and one that copies `data`
+/// to `out`, with or without waiting.
+void launch_dependent_copy(StreamHandle stream, const std::uint32_t* gate, std::uint32_t* data,
+                           std::uint32_t* out, unsigned words, bool waits);
+
 }  // namespace rungs::ptx::test

@@ -75,4 +75,12 @@ void reduce_async(std::uint32_t address, Reduction reduction, std::uint64_t valu
 /// waits until they are free in the block.
 void set_registers(unsigned count, bool increase, Location where);
 
+// --- dependent launches
+
+/// griddepcontrol.launch_dependents. The block that makes the dependent launch possible lets it run
+/// before it goes on itself (unless RUNGS_EMULATOR_ASYNC=early).
+void launch_dependents(Location where);
+/// griddepcontrol.wait. Nothing to wait for outside programmatic launches.
+void wait_for_prerequisites(Location where);
+
 }  // namespace rungs::emulator::model
