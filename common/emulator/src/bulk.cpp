@@ -31,7 +31,7 @@ bool fenced(Block& issuer, const SharedRange& range, const char* instruction, Lo
   SharedMemory& shared = range.block->shared;
   for (std::uint32_t i = 0; i < range.size_bytes; i += kGranule) {
     const std::uint32_t offset = range.offset + i;
-    if (shared.view_is_current(offset) || shared.seen_fence(offset) < shared.fence_count) continue;
+    if (shared.view_is_current(offset) || shared.fenced(offset)) continue;
     fail_async(issuer, where,
                "fence_proxy_async() by the threads that wrote, then a barrier, before the copy",
                "proxy: %s writes shared memory at offset %u that threads wrote without a "
@@ -114,15 +114,6 @@ void claim(Block& issuer, const SharedRange& range, std::uint32_t id, const char
                  "race: tile copy #%u issued over copy #%u, which is still landing at "
                  "shared-memory offset %u",
                  id, landing[i], range.offset + i * kGranule);
-      return;
-    }
-    const std::uint32_t offset = range.offset + i * kGranule;
-    if (!shared.view_is_current(offset) && !shared.fenced(offset)) {
-      fail_async(issuer, where,
-                 "fence_proxy_async() by the threads that wrote, then a barrier, before the copy",
-                 "proxy: %s overwrites shared memory at offset %u that threads wrote without a "
-                 "fence.proxy.async after it",
-                 instruction, offset);
       return;
     }
   }
