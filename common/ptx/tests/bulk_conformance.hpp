@@ -27,6 +27,9 @@ void launch_load_tile(StreamHandle stream, int rank, Hint hint, const gpu::Tenso
 void launch_multicast_tiles(StreamHandle stream, int rank, const gpu::TensorMap& map,
                             const Coordinates& first, const Coordinates& second,
                             std::uint32_t tile_bytes, std::uint8_t* out);
+/// Block 1 of two loads the tile into block 0, which stores the image. Rank 3.
+void launch_cross_load_tile(StreamHandle stream, const gpu::TensorMap& map, const Coordinates& at,
+                            std::uint32_t tile_bytes, std::uint8_t* out);
 /// Stores a tile whose shared-memory image is given.
 void launch_store_tile(StreamHandle stream, int rank, Hint hint, const gpu::TensorMap& map,
                        const Coordinates& at, std::uint32_t tile_bytes, std::uint32_t shift,
@@ -52,6 +55,9 @@ void launch_bulk_multicast(StreamHandle stream, const std::uint8_t* in, std::uin
 /// Each of two blocks sends `in` + rank * size_bytes to the other. out [2][size_bytes]
 void launch_exchange(StreamHandle stream, const std::uint8_t* in, std::uint8_t* out,
                      std::uint32_t size_bytes);
+/// The same with each block loading the other's part from global memory.
+void launch_cross_load(StreamHandle stream, const std::uint8_t* in, std::uint8_t* out,
+                       std::uint32_t size_bytes);
 /// data = data op in. False if the instruction does not exist.
 bool launch_bulk_reduce(StreamHandle stream, gpu::BulkReduction reduction, gpu::TensorElement type,
                         std::uint8_t* data, const std::uint8_t* in, std::uint32_t size_bytes);

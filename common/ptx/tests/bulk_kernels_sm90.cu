@@ -137,6 +137,28 @@ exchange_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_by
   cluster_wait();
 }
 
+RUNGS_KERNEL(kThreads)
+cross_load_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_bytes) {
+  RUNGS_DYNAMIC_SHARED(Mailbox, s);
+  const std::uint32_t rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&s.landed, 1);
+    fence_mbarrier_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect_tx(&s.landed, size_bytes);
+    bulk_load_cluster(map_shared(shared_u32(s.inbox), rank ^ 1), in + rank * size_bytes, size_bytes,
+                      map_shared(shared_u32(&s.landed), rank ^ 1));
+  }
+  mbarrier_wait(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
+    out[rank * size_bytes + i] = s.inbox[i];
+  cluster_arrive();
+  cluster_wait();
+}
+
 template <BulkReduction Reduction, TensorElement Type>
 RUNGS_KERNEL(kThreads)
 bulk_reduce_kernel(std::uint8_t* data, const std::uint8_t* in, std::uint32_t size_bytes) {
@@ -278,6 +300,11 @@ void launch_bulk_multicast(StreamHandle stream, const std::uint8_t* in, std::uin
 void launch_exchange(StreamHandle stream, const std::uint8_t* in, std::uint8_t* out,
                      std::uint32_t size_bytes) {
   gpu::launch("exchange", kPair, stream, exchange_kernel, in, out, size_bytes);
+}
+
+void launch_cross_load(StreamHandle stream, const std::uint8_t* in, std::uint8_t* out,
+                       std::uint32_t size_bytes) {
+  gpu::launch("cross_load", kPair, stream, cross_load_kernel, in, out, size_bytes);
 }
 
 bool launch_bulk_reduce(StreamHandle stream, gpu::BulkReduction reduction, gpu::TensorElement type,

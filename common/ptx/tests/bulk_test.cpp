@@ -106,6 +106,19 @@ TEST_F(BulkConformance, Multicast) {
   }
 }
 
+TEST_F(BulkConformance, LoadsIntoTheOtherBlock) {
+  rungs::testing::conforms("bulk_load_cluster");
+  for (const std::uint32_t size : {16u, 2064u, kMaxBulkBytes}) {
+    const std::vector<std::uint8_t> bytes = pattern(std::size_t{2} * size, 9);
+    const auto in = upload(bytes);
+    const auto out = filled<std::uint8_t>(std::size_t{2} * size, 0xee);
+    launch_cross_load(nullptr, in.data(), out.data(), size);
+    const std::vector<std::uint8_t> found = out.download();
+    for (std::size_t i = 0; i < found.size(); i++)
+      ASSERT_EQ(found[i], bytes[i < size ? i + size : i - size]) << i << " of size " << size;
+  }
+}
+
 TEST_F(BulkConformance, BetweenSharedMemories) {
   rungs::testing::conforms("bulk_copy_cluster map_shared");
   for (const std::uint32_t size : {16u, 2064u, kMaxBulkBytes}) {

@@ -95,6 +95,31 @@ multicast_tiles_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates
   cluster_wait();
 }
 
+RUNGS_KERNEL(kThreads)
+cross_load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
+                       std::uint32_t tile_bytes, std::uint8_t* out) {
+  RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
+  const std::uint32_t rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&s.landed, 1);
+    fence_mbarrier_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (rank == 1 && threadIdx.x == 0) {
+    const At<3> c = first_of<3>(coordinates);
+    tma_load_cluster(map_shared(shared_u32(s.bytes), 0), &map, map_shared(shared_u32(&s.landed), 0),
+                     c.at);
+  }
+  if (rank == 0) {
+    if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&s.landed, tile_bytes);
+    mbarrier_wait(&s.landed, 0);
+    for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[i];
+  }
+  cluster_arrive();
+  cluster_wait();
+}
+
 RUNGS_DEVICE void fill_box(BoxBuffer& s, const std::uint8_t* image, std::uint32_t tile_bytes,
                            std::uint32_t shift) {
   for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) s.bytes[shift + i] = image[i];
@@ -231,6 +256,13 @@ void launch_multicast_tiles(StreamHandle stream, int rank, const gpu::TensorMap&
     default:
       RUNGS_THROW(kInvalidArgument, "rank ", rank);
   }
+}
+
+void launch_cross_load_tile(StreamHandle stream, const gpu::TensorMap& map, const Coordinates& at,
+                            std::uint32_t tile_bytes, std::uint8_t* out) {
+  gpu::launch("cross_load_tile",
+              {.grid = {2}, .block = {kThreads}, .shared_bytes = sizeof(BoxBuffer), .cluster = {2}},
+              stream, cross_load_tile_kernel, map, at, tile_bytes, out);
 }
 
 void launch_store_tile(StreamHandle stream, int rank, Hint hint, const gpu::TensorMap& map,

@@ -113,13 +113,7 @@ class TileConformance : public Conformance {
     return gpu::make_tensor_map(t.spec);
   }
 
-  void load(Tensor t, Hint hint, const Coordinates& at, std::uint32_t shift = 0) {
-    t.shift = shift;
-    const auto data = upload(t.bytes);
-    const gpu::TensorMap map = map_of(t, data);
-    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
-    launch_load_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), shift, out.data());
-    const std::vector<std::uint8_t> image = out.download();
+  void check_image(const Tensor& t, const Coordinates& at, const std::vector<std::uint8_t>& image) {
     t.walk(at, [&](std::uint32_t place, std::int64_t from) {
       if (HasFatalFailure()) return;
       for (std::uint32_t b = 0; b < element_size(t.spec.element); b++) {
@@ -128,6 +122,23 @@ class TileConformance : public Conformance {
         ASSERT_EQ(image[place + b], expected) << "byte " << place + b << describe(t, at);
       }
     });
+  }
+
+  void load(Tensor t, Hint hint, const Coordinates& at, std::uint32_t shift = 0) {
+    t.shift = shift;
+    const auto data = upload(t.bytes);
+    const gpu::TensorMap map = map_of(t, data);
+    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
+    launch_load_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), shift, out.data());
+    check_image(t, at, out.download());
+  }
+
+  void load_across(Tensor t, const Coordinates& at) {
+    const auto data = upload(t.bytes);
+    const gpu::TensorMap map = map_of(t, data);
+    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
+    launch_cross_load_tile(nullptr, map, at, t.tile_bytes(), out.data());
+    check_image(t, at, out.download());
   }
 
   void store(Tensor t, Hint hint, const Coordinates& at, std::uint32_t shift = 0) {
@@ -230,6 +241,12 @@ TEST_F(TileConformance, LoadsOfEveryRank) {
 TEST_F(TileConformance, LoadsWithCachePolicy) {
   rungs::testing::conforms("tma_load_hint tma_prefetch_hint createpolicy_fractional");
   every_shape([&](const Tensor& t) { load(t, Hint::kPolicy, places(t, true)[2]); });
+}
+
+TEST_F(TileConformance, LoadsIntoTheOtherBlock) {
+  rungs::testing::conforms("tma_load_cluster");
+  const Tensor t = make_tensor(3, TensorElement::kF32, Swizzle::k128B, 128);
+  for (const Coordinates& at : places(t, true)) load_across(t, at);
 }
 
 TEST_F(TileConformance, Multicast) {

@@ -40,6 +40,22 @@ RUNGS_DEVICE void bulk_load(void* shared_destination, const void* source, std::u
 #endif
 }
 
+/// bulk_load() into the shared memory of any block of the cluster; both addresses are
+/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy lands.
+RUNGS_DEVICE void bulk_load_cluster(std::uint32_t cluster_destination, const void* source,
+                                    std::uint32_t size_bytes,
+                                    std::uint32_t cluster_barrier RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(cluster_destination),
+      "l"(source), "r"(size_bytes), "r"(cluster_barrier)
+      : "memory");
+#else
+  emulator::model::bulk_load(cluster_destination, source, size_bytes, cluster_barrier, 0, 0, where);
+#endif
+}
+
 /// bulk_load() with an L2 policy from createpolicy_fractional(). PTX: ....L2::cache_hint.
 RUNGS_DEVICE void bulk_load_hint(void* shared_destination, const void* source,
                                  std::uint32_t size_bytes, std::uint64_t* barrier,

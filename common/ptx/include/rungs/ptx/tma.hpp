@@ -119,6 +119,26 @@ RUNGS_DEVICE void tma_load(void* shared_destination, const gpu::TensorMap* map,
 #endif
 }
 
+/// tma_load() into the shared memory of any block of the cluster; both addresses are shared::cluster
+/// ones (map_shared()), of the same block, which must not end before the copy lands.
+template <int Rank>
+RUNGS_DEVICE void tma_load_cluster(std::uint32_t cluster_destination, const gpu::TensorMap* map,
+                                   std::uint32_t cluster_barrier,
+                                   const int (&at)[Rank] RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+#define RUNGS_TMA_EMIT(DIM, AT, ...)                                                           \
+  RUNGS_TMA_ASM("cp.async.bulk.tensor." DIM                                                    \
+                ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " AT     \
+                "], [%2];",                                                                    \
+                cluster_destination, map, cluster_barrier, std::uint16_t{0}, std::uint64_t{0}, \
+                detail::NoText::text, __VA_ARGS__)
+  RUNGS_TMA_BY_RANK(RUNGS_TMA_EMIT);
+#undef RUNGS_TMA_EMIT
+#else
+  emulator::model::tma_load(cluster_destination, map, cluster_barrier, at, Rank, 0, 0, where);
+#endif
+}
+
 /// tma_load() with an L2 policy from createpolicy_fractional(). PTX: ....L2::cache_hint.
 template <int Rank>
 RUNGS_DEVICE void tma_load_hint(void* shared_destination, const gpu::TensorMap* map,
