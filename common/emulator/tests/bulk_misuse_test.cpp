@@ -39,6 +39,7 @@ enum class Bug {
   kLoadTwice,
   kLoadNeverAwaited,
   kLoadPolicy,
+  kLoadOverUnfenced,
   kLoadMask,
   // copies out of shared memory
   kStoreUnfenced,
@@ -103,6 +104,12 @@ RUNGS_DEVICE void load_bugs(Shared& s, const std::uint32_t* in) {
   if (B == Bug::kLoadNeverAwaited) {
     ptx::mbarrier_arrive_expect_tx(&s.bar, 16);
     ptx::bulk_load(s.words, in, 16, &s.bar);
+  }
+  if (B == Bug::kLoadOverUnfenced) {
+    s.words[3] = 1;
+    ptx::mbarrier_arrive_expect_tx(&s.bar, 16);
+    ptx::bulk_load(s.words, in, 16, &s.bar);
+    ptx::mbarrier_wait(&s.bar, 0);
   }
   if (B == Bug::kLoadPolicy) ptx::bulk_load_hint(s.words, in, 16, &s.bar, 0x12f0000000000000ull);
   if (B == Bug::kLoadMask) ptx::bulk_load_multicast(s.words, in, 16, &s.bar, 3);
@@ -260,6 +267,14 @@ TEST(BulkMisuse, OperandsOfLoads) {
 
 TEST(BulkMisuse, LoadsOverLoads) {
   expect_report<Bug::kLoadTwice>({"race", "issued over copy #1, which is still landing"}, true);
+}
+
+TEST(BulkMisuse, LoadsOverOrdinaryWrites) {
+  expect_report<Bug::kLoadOverUnfenced>(
+      {"proxy: cp.async.bulk to shared memory writes shared memory at offset 1024 that threads "
+       "wrote "
+       "without a fence.proxy.async since",
+       "fence_proxy_async()"});
 }
 
 TEST(BulkMisuse, ALoadThatNobodyAwaits) {

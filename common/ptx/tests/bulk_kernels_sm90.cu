@@ -25,7 +25,11 @@ round_trip_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_
   if (threadIdx.x == 0) {
     mbarrier_init(&s.landed, 1);
     fence_mbarrier_init();
-    bulk_prefetch(in, size_bytes);
+    if constexpr (H == Hint::kNone) {
+      bulk_prefetch(in, size_bytes);
+    } else {
+      bulk_prefetch_hint(in, size_bytes, createpolicy_fractional<L2Priority::kEvictLast>());
+    }
   }
   syncthreads();
   if (threadIdx.x != 0) return;
@@ -88,7 +92,12 @@ bulk_multicast_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t s
   const std::uint32_t half = size_bytes / 2;
   if (threadIdx.x == 0) {
     mbarrier_arrive_expect_tx(&s.landed, size_bytes);
-    bulk_load_multicast(s.bytes + rank * half, in + rank * half, half, &s.landed, 3);
+    if (rank == 0) {
+      bulk_load_multicast(s.bytes, in, half, &s.landed, 3);
+    } else {
+      bulk_load_multicast_hint(s.bytes + half, in + half, half, &s.landed, 3,
+                               createpolicy_fractional<L2Priority::kEvictNormal>());
+    }
   }
   mbarrier_wait(&s.landed, 0);
   for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
@@ -128,6 +137,28 @@ exchange_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_by
   cluster_wait();
 }
 
+RUNGS_KERNEL(kThreads)
+cross_load_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_bytes) {
+  RUNGS_DYNAMIC_SHARED(Mailbox, s);
+  const std::uint32_t rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&s.landed, 1);
+    fence_mbarrier_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x == 0) {
+    mbarrier_arrive_expect_tx(&s.landed, size_bytes);
+    bulk_load_cluster(map_shared(shared_u32(s.inbox), rank ^ 1), in + rank * size_bytes, size_bytes,
+                      map_shared(shared_u32(&s.landed), rank ^ 1));
+  }
+  mbarrier_wait(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
+    out[rank * size_bytes + i] = s.inbox[i];
+  cluster_arrive();
+  cluster_wait();
+}
+
 template <BulkReduction Reduction, TensorElement Type>
 RUNGS_KERNEL(kThreads)
 bulk_reduce_kernel(std::uint8_t* data, const std::uint8_t* in, std::uint32_t size_bytes) {
@@ -137,6 +168,19 @@ bulk_reduce_kernel(std::uint8_t* data, const std::uint8_t* in, std::uint32_t siz
   syncthreads();
   if (threadIdx.x != 0) return;
   bulk_reduce<Reduction, Type>(data, s.bytes, size_bytes);
+  bulk_commit();
+  bulk_wait<0>();
+}
+
+RUNGS_KERNEL(kThreads)
+bulk_add_kernel(std::uint8_t* data, const std::uint8_t* in, std::uint32_t size_bytes) {
+  RUNGS_DYNAMIC_SHARED(Buffer, s);
+  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads) s.bytes[i] = in[i];
+  fence_proxy_async();
+  syncthreads();
+  if (threadIdx.x != 0) return;
+  bulk_reduce_hint<BulkReduction::kAdd, TensorElement::kU32>(
+      data, s.bytes, size_bytes, createpolicy_fractional<L2Priority::kEvictFirst>());
   bulk_commit();
   bulk_wait<0>();
 }
@@ -258,6 +302,11 @@ void launch_exchange(StreamHandle stream, const std::uint8_t* in, std::uint8_t* 
   gpu::launch("exchange", kPair, stream, exchange_kernel, in, out, size_bytes);
 }
 
+void launch_cross_load(StreamHandle stream, const std::uint8_t* in, std::uint8_t* out,
+                       std::uint32_t size_bytes) {
+  gpu::launch("cross_load", kPair, stream, cross_load_kernel, in, out, size_bytes);
+}
+
 bool launch_bulk_reduce(StreamHandle stream, gpu::BulkReduction reduction, gpu::TensorElement type,
                         std::uint8_t* data, const std::uint8_t* in, std::uint32_t size_bytes) {
   const ReduceKernel kernel = reduce_kernel_of<false>(reduction, type);
@@ -265,6 +314,12 @@ bool launch_bulk_reduce(StreamHandle stream, gpu::BulkReduction reduction, gpu::
   gpu::launch("bulk_reduce", {.grid = {1}, .block = {kThreads}, .shared_bytes = sizeof(Buffer)},
               stream, kernel, data, in, size_bytes);
   return true;
+}
+
+void launch_bulk_add(StreamHandle stream, std::uint8_t* data, const std::uint8_t* in,
+                     std::uint32_t size_bytes) {
+  gpu::launch("bulk_add", {.grid = {1}, .block = {kThreads}, .shared_bytes = sizeof(Buffer)},
+              stream, bulk_add_kernel, data, in, size_bytes);
 }
 
 bool launch_bulk_reduce_cluster(StreamHandle stream, gpu::BulkReduction reduction,

@@ -77,7 +77,8 @@ TEST_F(BulkConformance, RoundTrip) {
 }
 
 TEST_F(BulkConformance, RoundTripWithCachePolicy) {
-  rungs::testing::conforms("bulk_load_hint bulk_store_hint createpolicy_fractional");
+  rungs::testing::conforms(
+      "bulk_load_hint bulk_store_hint bulk_prefetch_hint createpolicy_fractional");
   round_trip(Hint::kPolicy);
 }
 
@@ -94,7 +95,7 @@ TEST_F(BulkConformance, TwoBuffersInGroups) {
 }
 
 TEST_F(BulkConformance, Multicast) {
-  rungs::testing::conforms("bulk_load_multicast");
+  rungs::testing::conforms("bulk_load_multicast bulk_load_multicast_hint");
   for (const std::uint32_t size : {32u, 2048u, kMaxBulkBytes}) {
     const std::vector<std::uint8_t> bytes = pattern(size, 3);
     const auto in = upload(bytes);
@@ -102,6 +103,19 @@ TEST_F(BulkConformance, Multicast) {
     launch_bulk_multicast(nullptr, in.data(), out.data(), size);
     const std::vector<std::uint8_t> found = out.download();
     for (std::size_t i = 0; i < found.size(); i++) ASSERT_EQ(found[i], bytes[i % size]) << i;
+  }
+}
+
+TEST_F(BulkConformance, LoadsIntoTheOtherBlock) {
+  rungs::testing::conforms("bulk_load_cluster");
+  for (const std::uint32_t size : {16u, 2064u, kMaxBulkBytes}) {
+    const std::vector<std::uint8_t> bytes = pattern(std::size_t{2} * size, 9);
+    const auto in = upload(bytes);
+    const auto out = filled<std::uint8_t>(std::size_t{2} * size, 0xee);
+    launch_cross_load(nullptr, in.data(), out.data(), size);
+    const std::vector<std::uint8_t> found = out.download();
+    for (std::size_t i = 0; i < found.size(); i++)
+      ASSERT_EQ(found[i], bytes[i < size ? i + size : i - size]) << i << " of size " << size;
   }
 }
 
@@ -122,6 +136,17 @@ TEST_F(BulkConformance, EveryReduction) {
   rungs::testing::conforms("bulk_reduce");
   // add: 7 types; min and max: 6; inc, dec: 1; and, or, xor: 2 widths, signed and not.
   EXPECT_EQ(reduce_all(false), 7 + 2 * 6 + 2 + 3 * 4);
+}
+
+TEST_F(BulkConformance, SumWithCachePolicy) {
+  rungs::testing::conforms("bulk_reduce_hint createpolicy_fractional");
+  constexpr std::uint32_t kSize = 4096;
+  const std::vector<std::uint8_t> before = reduction_operands(TensorElement::kU32, kSize, 3);
+  const std::vector<std::uint8_t> x = reduction_operands(TensorElement::kU32, kSize, 4);
+  const auto data = upload(before);
+  const auto in = upload(x);
+  launch_bulk_add(nullptr, data.data(), in.data(), kSize);
+  EXPECT_EQ(data.download(), reduced(BulkReduction::kAdd, TensorElement::kU32, before, x));
 }
 
 TEST_F(BulkConformance, EveryReductionInSharedMemory) {

@@ -34,7 +34,7 @@ RUNGS_DEVICE At<Rank> first_of(const Coordinates& all) {
 template <int Rank, Hint H>
 RUNGS_KERNEL(kThreads)
 load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
-                 std::uint32_t tile_bytes, std::uint8_t* out) {
+                 std::uint32_t tile_bytes, std::uint32_t shift, std::uint8_t* out) {
   RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
   if (threadIdx.x == 0) {
     mbarrier_init(&s.landed, 1);
@@ -43,17 +43,18 @@ load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coord
   syncthreads();
   if (threadIdx.x == 0) {
     const At<Rank> c = first_of<Rank>(coordinates);
-    tma_prefetch(&map, c.at);
     mbarrier_arrive_expect_tx(&s.landed, tile_bytes);
     if constexpr (H == Hint::kNone) {
-      tma_load(s.bytes, &map, &s.landed, c.at);
+      tma_prefetch(&map, c.at);
+      tma_load(s.bytes + shift, &map, &s.landed, c.at);
     } else {
-      tma_load_hint(s.bytes, &map, &s.landed, c.at,
-                    createpolicy_fractional<L2Priority::kEvictFirst>());
+      const std::uint64_t policy = createpolicy_fractional<L2Priority::kEvictFirst>();
+      tma_prefetch_hint(&map, c.at, policy);
+      tma_load_hint(s.bytes + shift, &map, &s.landed, c.at, policy);
     }
   }
   mbarrier_wait(&s.landed, 0);
-  for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[i];
+  for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[shift + i];
 }
 
 struct alignas(1024) TwoBoxes {
@@ -94,8 +95,34 @@ multicast_tiles_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates
   cluster_wait();
 }
 
-RUNGS_DEVICE void fill_box(BoxBuffer& s, const std::uint8_t* image, std::uint32_t tile_bytes) {
-  for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) s.bytes[i] = image[i];
+RUNGS_KERNEL(kThreads)
+cross_load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
+                       std::uint32_t tile_bytes, std::uint8_t* out) {
+  RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
+  const std::uint32_t rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&s.landed, 1);
+    fence_mbarrier_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (rank == 1 && threadIdx.x == 0) {
+    const At<3> c = first_of<3>(coordinates);
+    tma_load_cluster(map_shared(shared_u32(s.bytes), 0), &map, map_shared(shared_u32(&s.landed), 0),
+                     c.at);
+  }
+  if (rank == 0) {
+    if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&s.landed, tile_bytes);
+    mbarrier_wait(&s.landed, 0);
+    for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[i];
+  }
+  cluster_arrive();
+  cluster_wait();
+}
+
+RUNGS_DEVICE void fill_box(BoxBuffer& s, const std::uint8_t* image, std::uint32_t tile_bytes,
+                           std::uint32_t shift) {
+  for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) s.bytes[shift + i] = image[i];
   fence_proxy_async();
   syncthreads();
 }
@@ -103,15 +130,16 @@ RUNGS_DEVICE void fill_box(BoxBuffer& s, const std::uint8_t* image, std::uint32_
 template <int Rank, Hint H>
 RUNGS_KERNEL(kThreads)
 store_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
-                  std::uint32_t tile_bytes, const std::uint8_t* image) {
+                  std::uint32_t tile_bytes, std::uint32_t shift, const std::uint8_t* image) {
   RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
-  fill_box(s, image, tile_bytes);
+  fill_box(s, image, tile_bytes, shift);
   if (threadIdx.x != 0) return;
   const At<Rank> c = first_of<Rank>(coordinates);
   if constexpr (H == Hint::kNone) {
-    tma_store(&map, c.at, s.bytes);
+    tma_store(&map, c.at, s.bytes + shift);
   } else {
-    tma_store_hint(&map, c.at, s.bytes, createpolicy_fractional<L2Priority::kEvictNormal>());
+    tma_store_hint(&map, c.at, s.bytes + shift,
+                   createpolicy_fractional<L2Priority::kEvictNormal>());
   }
   bulk_commit();
   bulk_wait_read<0>();
@@ -122,7 +150,7 @@ RUNGS_KERNEL(kThreads)
 reduce_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
                    std::uint32_t tile_bytes, const std::uint8_t* image) {
   RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
-  fill_box(s, image, tile_bytes);
+  fill_box(s, image, tile_bytes, 0);
   if (threadIdx.x != 0) return;
   const At<Rank> c = first_of<Rank>(coordinates);
   tma_reduce<Reduction>(&map, c.at, s.bytes);
@@ -130,24 +158,37 @@ reduce_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coo
   bulk_wait<0>();
 }
 
+RUNGS_KERNEL(kThreads)
+add_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coordinates,
+                std::uint32_t tile_bytes, const std::uint8_t* image) {
+  RUNGS_DYNAMIC_SHARED(BoxBuffer, s);
+  fill_box(s, image, tile_bytes, 0);
+  if (threadIdx.x != 0) return;
+  const At<3> c = first_of<3>(coordinates);
+  tma_reduce_hint<BulkReduction::kAdd>(&map, c.at, s.bytes,
+                                       createpolicy_fractional<L2Priority::kEvictLast>());
+  bulk_commit();
+  bulk_wait<0>();
+}
+
 template <int Rank>
 void launch_load(StreamHandle stream, Hint hint, const gpu::TensorMap& map, const Coordinates& at,
-                 std::uint32_t tile_bytes, std::uint8_t* out) {
+                 std::uint32_t tile_bytes, std::uint32_t shift, std::uint8_t* out) {
   gpu::launch("load_tile", {.grid = {1}, .block = {kThreads}, .shared_bytes = sizeof(BoxBuffer)},
               stream,
               hint == Hint::kNone ? load_tile_kernel<Rank, Hint::kNone>
                                   : load_tile_kernel<Rank, Hint::kPolicy>,
-              map, at, tile_bytes, out);
+              map, at, tile_bytes, shift, out);
 }
 
 template <int Rank>
 void launch_store(StreamHandle stream, Hint hint, const gpu::TensorMap& map, const Coordinates& at,
-                  std::uint32_t tile_bytes, const std::uint8_t* image) {
+                  std::uint32_t tile_bytes, std::uint32_t shift, const std::uint8_t* image) {
   gpu::launch("store_tile", {.grid = {1}, .block = {kThreads}, .shared_bytes = sizeof(BoxBuffer)},
               stream,
               hint == Hint::kNone ? store_tile_kernel<Rank, Hint::kNone>
                                   : store_tile_kernel<Rank, Hint::kPolicy>,
-              map, at, tile_bytes, image);
+              map, at, tile_bytes, shift, image);
 }
 
 template <int Rank>
@@ -184,18 +225,19 @@ auto reduce_kernel(gpu::BulkReduction reduction) {
 }  // namespace
 
 void launch_load_tile(StreamHandle stream, int rank, Hint hint, const gpu::TensorMap& map,
-                      const Coordinates& at, std::uint32_t tile_bytes, std::uint8_t* out) {
+                      const Coordinates& at, std::uint32_t tile_bytes, std::uint32_t shift,
+                      std::uint8_t* out) {
   switch (rank) {
     case 1:
-      return launch_load<1>(stream, hint, map, at, tile_bytes, out);
+      return launch_load<1>(stream, hint, map, at, tile_bytes, shift, out);
     case 2:
-      return launch_load<2>(stream, hint, map, at, tile_bytes, out);
+      return launch_load<2>(stream, hint, map, at, tile_bytes, shift, out);
     case 3:
-      return launch_load<3>(stream, hint, map, at, tile_bytes, out);
+      return launch_load<3>(stream, hint, map, at, tile_bytes, shift, out);
     case 4:
-      return launch_load<4>(stream, hint, map, at, tile_bytes, out);
+      return launch_load<4>(stream, hint, map, at, tile_bytes, shift, out);
     case 5:
-      return launch_load<5>(stream, hint, map, at, tile_bytes, out);
+      return launch_load<5>(stream, hint, map, at, tile_bytes, shift, out);
     default:
       RUNGS_THROW(kInvalidArgument, "rank ", rank);
   }
@@ -216,22 +258,36 @@ void launch_multicast_tiles(StreamHandle stream, int rank, const gpu::TensorMap&
   }
 }
 
+void launch_cross_load_tile(StreamHandle stream, const gpu::TensorMap& map, const Coordinates& at,
+                            std::uint32_t tile_bytes, std::uint8_t* out) {
+  gpu::launch("cross_load_tile",
+              {.grid = {2}, .block = {kThreads}, .shared_bytes = sizeof(BoxBuffer), .cluster = {2}},
+              stream, cross_load_tile_kernel, map, at, tile_bytes, out);
+}
+
 void launch_store_tile(StreamHandle stream, int rank, Hint hint, const gpu::TensorMap& map,
-                       const Coordinates& at, std::uint32_t tile_bytes, const std::uint8_t* image) {
+                       const Coordinates& at, std::uint32_t tile_bytes, std::uint32_t shift,
+                       const std::uint8_t* image) {
   switch (rank) {
     case 1:
-      return launch_store<1>(stream, hint, map, at, tile_bytes, image);
+      return launch_store<1>(stream, hint, map, at, tile_bytes, shift, image);
     case 2:
-      return launch_store<2>(stream, hint, map, at, tile_bytes, image);
+      return launch_store<2>(stream, hint, map, at, tile_bytes, shift, image);
     case 3:
-      return launch_store<3>(stream, hint, map, at, tile_bytes, image);
+      return launch_store<3>(stream, hint, map, at, tile_bytes, shift, image);
     case 4:
-      return launch_store<4>(stream, hint, map, at, tile_bytes, image);
+      return launch_store<4>(stream, hint, map, at, tile_bytes, shift, image);
     case 5:
-      return launch_store<5>(stream, hint, map, at, tile_bytes, image);
+      return launch_store<5>(stream, hint, map, at, tile_bytes, shift, image);
     default:
       RUNGS_THROW(kInvalidArgument, "rank ", rank);
   }
+}
+
+void launch_add_tile(StreamHandle stream, const gpu::TensorMap& map, const Coordinates& at,
+                     std::uint32_t tile_bytes, const std::uint8_t* image) {
+  gpu::launch("add_tile", {.grid = {1}, .block = {kThreads}, .shared_bytes = sizeof(BoxBuffer)},
+              stream, add_tile_kernel, map, at, tile_bytes, image);
 }
 
 void launch_reduce_tile(StreamHandle stream, int rank, gpu::BulkReduction reduction,

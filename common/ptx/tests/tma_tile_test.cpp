@@ -38,6 +38,7 @@ std::uint32_t place_of(Swizzle swizzle, std::uint32_t linear) {
 struct Tensor {
   gpu::TensorMapSpec spec;
   std::vector<std::uint8_t> bytes;
+  std::uint32_t shift = 0;  // of the tile behind a 1024-byte boundary
 
   [[nodiscard]] std::uint32_t count(int d) const {  // of elements that a load brings
     const auto i = static_cast<std::size_t>(d);
@@ -68,7 +69,7 @@ struct Tensor {
                 inside = inside && c >= 0 && c < static_cast<std::int64_t>(spec.sizes[d]);
                 at += c * static_cast<std::int64_t>(d == 0 ? element : spec.strides_bytes[d - 1]);
               }
-              visit(place_of(spec.swizzle, linear), inside ? at : std::int64_t{-1});
+              visit(place_of(spec.swizzle, shift + linear) - shift, inside ? at : std::int64_t{-1});
             }
   }
 };
@@ -112,12 +113,7 @@ class TileConformance : public Conformance {
     return gpu::make_tensor_map(t.spec);
   }
 
-  void load(Tensor t, Hint hint, const Coordinates& at) {
-    const auto data = upload(t.bytes);
-    const gpu::TensorMap map = map_of(t, data);
-    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
-    launch_load_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), out.data());
-    const std::vector<std::uint8_t> image = out.download();
+  void check_image(const Tensor& t, const Coordinates& at, const std::vector<std::uint8_t>& image) {
     t.walk(at, [&](std::uint32_t place, std::int64_t from) {
       if (HasFatalFailure()) return;
       for (std::uint32_t b = 0; b < element_size(t.spec.element); b++) {
@@ -128,12 +124,30 @@ class TileConformance : public Conformance {
     });
   }
 
-  void store(Tensor t, Hint hint, const Coordinates& at) {
+  void load(Tensor t, Hint hint, const Coordinates& at, std::uint32_t shift = 0) {
+    t.shift = shift;
+    const auto data = upload(t.bytes);
+    const gpu::TensorMap map = map_of(t, data);
+    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
+    launch_load_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), shift, out.data());
+    check_image(t, at, out.download());
+  }
+
+  void load_across(Tensor t, const Coordinates& at) {
+    const auto data = upload(t.bytes);
+    const gpu::TensorMap map = map_of(t, data);
+    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
+    launch_cross_load_tile(nullptr, map, at, t.tile_bytes(), out.data());
+    check_image(t, at, out.download());
+  }
+
+  void store(Tensor t, Hint hint, const Coordinates& at, std::uint32_t shift = 0) {
+    t.shift = shift;
     const auto data = upload(t.bytes);
     const gpu::TensorMap map = map_of(t, data);
     const std::vector<std::uint8_t> image = image_of(t);
     const auto source = upload(image);
-    launch_store_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), source.data());
+    launch_store_tile(nullptr, t.spec.rank, hint, map, at, t.tile_bytes(), shift, source.data());
     std::vector<std::uint8_t> expected = t.bytes;
     t.walk(at, [&](std::uint32_t place, std::int64_t to) {
       for (std::uint32_t b = 0; b < element_size(t.spec.element) && to >= 0; b++)
@@ -225,8 +239,14 @@ TEST_F(TileConformance, LoadsOfEveryRank) {
 }
 
 TEST_F(TileConformance, LoadsWithCachePolicy) {
-  rungs::testing::conforms("tma_load_hint createpolicy_fractional");
+  rungs::testing::conforms("tma_load_hint tma_prefetch_hint createpolicy_fractional");
   every_shape([&](const Tensor& t) { load(t, Hint::kPolicy, places(t, true)[2]); });
+}
+
+TEST_F(TileConformance, LoadsIntoTheOtherBlock) {
+  rungs::testing::conforms("tma_load_cluster");
+  const Tensor t = make_tensor(3, TensorElement::kF32, Swizzle::k128B, 128);
+  for (const Coordinates& at : places(t, true)) load_across(t, at);
 }
 
 TEST_F(TileConformance, Multicast) {
@@ -265,7 +285,7 @@ TEST_F(TileConformance, NanOutside) {
     const gpu::TensorMap map = map_of(t, data);
     const Coordinates at = places(t, true)[2];
     const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
-    launch_load_tile(nullptr, 3, Hint::kNone, map, at, t.tile_bytes(), out.data());
+    launch_load_tile(nullptr, 3, Hint::kNone, map, at, t.tile_bytes(), 0, out.data());
     const std::vector<std::uint8_t> image = out.download();
     const std::size_t size = element_size(element);
     int outside = 0;
@@ -316,6 +336,37 @@ TEST_F(TileConformance, StoresOfEveryRank) {
 TEST_F(TileConformance, StoresWithCachePolicy) {
   rungs::testing::conforms("tma_store_hint createpolicy_fractional");
   every_shape([&](const Tensor& t) { store(t, Hint::kPolicy, places(t, false)[1]); });
+}
+
+// The swizzle follows the bits of the address, also where a tile does not start with its pattern.
+TEST_F(TileConformance, SwizzleFollowsTheAddress) {
+  rungs::testing::conforms("tma_load tma_store");
+  for (const Swizzle swizzle : {Swizzle::k32B, Swizzle::k64B, Swizzle::k128B}) {
+    const Tensor t = make_tensor(3, TensorElement::kBf16, swizzle, span_of(swizzle));
+    for (const std::uint32_t shift : {128u, 384u, 896u}) {
+      load(t, Hint::kNone, places(t, false)[1], shift);
+      store(t, Hint::kNone, places(t, false)[1], shift);
+    }
+  }
+}
+
+TEST_F(TileConformance, SumWithCachePolicy) {
+  rungs::testing::conforms("tma_reduce_hint createpolicy_fractional");
+  Tensor t = make_tensor(3, TensorElement::kU32, Swizzle::k64B, 64);
+  t.bytes = reduction_operands(t.spec.element, t.bytes.size(), 5);
+  const auto data = upload(t.bytes);
+  const gpu::TensorMap map = map_of(t, data);
+  const std::vector<std::uint8_t> image = reduction_operands(t.spec.element, t.tile_bytes(), 6);
+  const auto source = upload(image);
+  const Coordinates at = places(t, false)[2];
+  launch_add_tile(nullptr, map, at, t.tile_bytes(), source.data());
+  std::vector<std::uint8_t> expected = t.bytes;
+  t.walk(at, [&](std::uint32_t place, std::int64_t to) {
+    if (to >= 0)
+      reduce_one(BulkReduction::kAdd, t.spec.element, &expected[static_cast<std::size_t>(to)],
+                 &image[place]);
+  });
+  compare(data.download(), expected, t, at);
 }
 
 TEST_F(TileConformance, Reductions) {

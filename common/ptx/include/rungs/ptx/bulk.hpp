@@ -18,85 +18,11 @@
 ///
 /// Reductions are relaxed at gpu scope, element by element (at cluster scope in shared memory).
 
+#include <rungs/ptx/bulk_reduction.hpp>
 #include <rungs/ptx/cache_policy.hpp>
 #include <rungs/ptx/descriptor.hpp>
 
-#include <type_traits>
-
 namespace rungs::ptx {
-
-using gpu::BulkReduction;
-using gpu::TensorElement;
-
-/// Whether cp.reduce.async.bulk exists for the operation and type ("Valid combinations of .redOp and
-/// element type"). Bit operations take the integer of the width.
-RUNGS_HD constexpr bool bulk_reduction_exists(BulkReduction reduction, TensorElement type,
-                                              bool global) {
-  using E = TensorElement;
-  const bool word = type == E::kU32 || type == E::kI32;
-  const bool wide = type == E::kU64 || type == E::kI64;
-  const bool half = type == E::kF16 || type == E::kBf16;
-  switch (reduction) {
-    case BulkReduction::kAdd:
-      return word || type == E::kU64 || (global && (half || type == E::kF32 || type == E::kF64));
-    case BulkReduction::kMin:
-    case BulkReduction::kMax:
-      return word || (global && (wide || half));
-    case BulkReduction::kInc:
-    case BulkReduction::kDec:
-      return type == E::kU32;
-    default:
-      return word || (global && wide);
-  }
-}
-
-#if RUNGS_GPU_CUDA
-namespace detail {
-template <BulkReduction>
-struct ReductionText;
-template <TensorElement>
-struct TypeText;
-#define RUNGS_TEXT(Template, value, string)      \
-  template <>                                    \
-  struct Template<value> {                       \
-    static constexpr const char text[] = string; \
-  }
-RUNGS_TEXT(ReductionText, BulkReduction::kAdd, "add");
-RUNGS_TEXT(ReductionText, BulkReduction::kMin, "min");
-RUNGS_TEXT(ReductionText, BulkReduction::kMax, "max");
-RUNGS_TEXT(ReductionText, BulkReduction::kInc, "inc");
-RUNGS_TEXT(ReductionText, BulkReduction::kDec, "dec");
-RUNGS_TEXT(ReductionText, BulkReduction::kAnd, "and");
-RUNGS_TEXT(ReductionText, BulkReduction::kOr, "or");
-RUNGS_TEXT(ReductionText, BulkReduction::kXor, "xor");
-RUNGS_TEXT(TypeText, TensorElement::kU32, "u32");
-RUNGS_TEXT(TypeText, TensorElement::kI32, "s32");
-RUNGS_TEXT(TypeText, TensorElement::kU64, "u64");
-RUNGS_TEXT(TypeText, TensorElement::kI64, "s64");
-RUNGS_TEXT(TypeText, TensorElement::kF16, "f16");
-RUNGS_TEXT(TypeText, TensorElement::kBf16, "bf16");
-RUNGS_TEXT(TypeText, TensorElement::kF32, "f32");
-RUNGS_TEXT(TypeText, TensorElement::kF64, "f64");
-#undef RUNGS_TEXT
-struct AddNoFtz {
-  static constexpr const char text[] = "add.noftz";
-};
-struct Bits32 {
-  static constexpr const char text[] = "b32";
-};
-struct Bits64 {
-  static constexpr const char text[] = "b64";
-};
-template <BulkReduction R, TensorElement T>
-using OperationText = std::conditional_t<R == BulkReduction::kAdd && (T == TensorElement::kF16 ||
-                                                                      T == TensorElement::kBf16),
-                                         AddNoFtz, ReductionText<R>>;
-template <BulkReduction R, TensorElement T>
-using OperandText = std::conditional_t<
-    (R < BulkReduction::kAnd), TypeText<T>,
-    std::conditional_t<T == TensorElement::kU64 || T == TensorElement::kI64, Bits64, Bits32>>;
-}  // namespace detail
-#endif
 
 /// Copies `size_bytes` of global memory to the block's shared memory; complete_tx on `barrier`.
 /// PTX: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.
@@ -111,6 +37,22 @@ RUNGS_DEVICE void bulk_load(void* shared_destination, const void* source, std::u
 #else
   emulator::model::bulk_load(shared_u32(shared_destination, where), source, size_bytes,
                              shared_u32(barrier, where), 0, 0, where);
+#endif
+}
+
+/// bulk_load() into the shared memory of any block of the cluster; both addresses are
+/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy lands.
+RUNGS_DEVICE void bulk_load_cluster(std::uint32_t cluster_destination, const void* source,
+                                    std::uint32_t size_bytes,
+                                    std::uint32_t cluster_barrier RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(cluster_destination),
+      "l"(source), "r"(size_bytes), "r"(cluster_barrier)
+      : "memory");
+#else
+  emulator::model::bulk_load(cluster_destination, source, size_bytes, cluster_barrier, 0, 0, where);
 #endif
 }
 
@@ -144,6 +86,23 @@ RUNGS_DEVICE void bulk_load_multicast(void* shared_destination, const void* sour
 #else
   emulator::model::bulk_load(shared_u32(shared_destination, where), source, size_bytes,
                              shared_u32(barrier, where), cluster_mask, 0, where);
+#endif
+}
+
+/// bulk_load_multicast() with an L2 policy. PTX: ....multicast::cluster.L2::cache_hint.
+RUNGS_DEVICE void bulk_load_multicast_hint(void* shared_destination, const void* source,
+                                           std::uint32_t size_bytes, std::uint64_t* barrier,
+                                           std::uint16_t cluster_mask,
+                                           std::uint64_t policy RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1], %2, [%3], %4, %5;" ::"r"(shared_u32(shared_destination)),
+      "l"(source), "r"(size_bytes), "r"(shared_u32(barrier)), "h"(cluster_mask), "l"(policy)
+      : "memory");
+#else
+  emulator::model::bulk_load(shared_u32(shared_destination, where), source, size_bytes,
+                             shared_u32(barrier, where), cluster_mask, policy, where);
 #endif
 }
 
@@ -237,6 +196,25 @@ RUNGS_DEVICE void bulk_reduce(void* destination, const void* shared_source,
 #endif
 }
 
+/// bulk_reduce() with an L2 policy. PTX: ....bulk_group.L2::cache_hint.
+template <BulkReduction Reduction, TensorElement Type>
+RUNGS_DEVICE void bulk_reduce_hint(void* destination, const void* shared_source,
+                                   std::uint32_t size_bytes, std::uint64_t policy RUNGS_AND_WHERE) {
+  static_assert(bulk_reduction_exists(Reduction, Type, true));
+#if RUNGS_GPU_CUDA
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.%4.%5 [%0], [%1], %2, "
+      "%3;" ::"l"(destination),
+      "r"(shared_u32(shared_source)), "r"(size_bytes), "l"(policy),
+      "C"(detail::OperationText<Reduction, Type>::text),
+      "C"(detail::OperandText<Reduction, Type>::text)
+      : "memory");
+#else
+  emulator::model::bulk_reduce(destination, shared_u32(shared_source, where), size_bytes, Reduction,
+                               Type, policy, where);
+#endif
+}
+
 /// Brings `size_bytes` of global memory into L2. Any thread, a hint. PTX:
 /// cp.async.bulk.prefetch.L2.global.
 RUNGS_DEVICE void bulk_prefetch(const void* source, std::uint32_t size_bytes RUNGS_AND_WHERE) {
@@ -245,6 +223,18 @@ RUNGS_DEVICE void bulk_prefetch(const void* source, std::uint32_t size_bytes RUN
                : "memory");
 #else
   emulator::model::bulk_prefetch(source, size_bytes, 0, where);
+#endif
+}
+
+/// bulk_prefetch() with an L2 policy. PTX: cp.async.bulk.prefetch.L2.global.L2::cache_hint.
+RUNGS_DEVICE void bulk_prefetch_hint(const void* source, std::uint32_t size_bytes,
+                                     std::uint64_t policy RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+  asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(source),
+               "r"(size_bytes), "l"(policy)
+               : "memory");
+#else
+  emulator::model::bulk_prefetch(source, size_bytes, policy, where);
 #endif
 }
 

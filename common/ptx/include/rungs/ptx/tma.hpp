@@ -119,6 +119,26 @@ RUNGS_DEVICE void tma_load(void* shared_destination, const gpu::TensorMap* map,
 #endif
 }
 
+/// tma_load() into the shared memory of any block of the cluster; both addresses are shared::cluster
+/// ones (map_shared()), of the same block, which must not end before the copy lands.
+template <int Rank>
+RUNGS_DEVICE void tma_load_cluster(std::uint32_t cluster_destination, const gpu::TensorMap* map,
+                                   std::uint32_t cluster_barrier,
+                                   const int (&at)[Rank] RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+#define RUNGS_TMA_EMIT(DIM, AT, ...)                                                           \
+  RUNGS_TMA_ASM("cp.async.bulk.tensor." DIM                                                    \
+                ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " AT     \
+                "], [%2];",                                                                    \
+                cluster_destination, map, cluster_barrier, std::uint16_t{0}, std::uint64_t{0}, \
+                detail::NoText::text, __VA_ARGS__)
+  RUNGS_TMA_BY_RANK(RUNGS_TMA_EMIT);
+#undef RUNGS_TMA_EMIT
+#else
+  emulator::model::tma_load(cluster_destination, map, cluster_barrier, at, Rank, 0, 0, where);
+#endif
+}
+
 /// tma_load() with an L2 policy from createpolicy_fractional(). PTX: ....L2::cache_hint.
 template <int Rank>
 RUNGS_DEVICE void tma_load_hint(void* shared_destination, const gpu::TensorMap* map,
@@ -238,6 +258,24 @@ RUNGS_DEVICE void tma_reduce(const gpu::TensorMap* map, const int (&at)[Rank],
 #endif
 }
 
+/// tma_reduce() with an L2 policy. PTX: ....bulk_group.L2::cache_hint.
+template <BulkReduction Reduction, int Rank>
+RUNGS_DEVICE void tma_reduce_hint(const gpu::TensorMap* map, const int (&at)[Rank],
+                                  const void* shared_source, std::uint64_t policy RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+#define RUNGS_TMA_EMIT(DIM, AT, ...)                                                             \
+  RUNGS_TMA_ASM("cp.reduce.async.bulk.tensor." DIM                                               \
+                ".global.shared::cta.%5.tile.bulk_group.L2::cache_hint [%1, " AT "], [%0], %4;", \
+                shared_u32(shared_source), map, 0u, std::uint16_t{0}, policy,                    \
+                detail::ReductionText<Reduction>::text, __VA_ARGS__)
+  RUNGS_TMA_BY_RANK(RUNGS_TMA_EMIT);
+#undef RUNGS_TMA_EMIT
+#else
+  emulator::model::tma_reduce(map, at, Rank, shared_u32(shared_source, where), Reduction, policy,
+                              where);
+#endif
+}
+
 /// Brings the map's box at `at` into L2. One thread, a hint.
 /// PTX: cp.async.bulk.prefetch.tensor.{1d ... 5d}.L2.global.tile.
 template <int Rank>
@@ -250,6 +288,22 @@ RUNGS_DEVICE void tma_prefetch(const gpu::TensorMap* map, const int (&at)[Rank] 
 #undef RUNGS_TMA_EMIT
 #else
   emulator::model::tma_prefetch(map, at, Rank, 0, where);
+#endif
+}
+
+/// tma_prefetch() with an L2 policy. PTX: ....L2.global.tile.L2::cache_hint.
+template <int Rank>
+RUNGS_DEVICE void tma_prefetch_hint(const gpu::TensorMap* map, const int (&at)[Rank],
+                                    std::uint64_t policy RUNGS_AND_WHERE) {
+#if RUNGS_GPU_CUDA
+#define RUNGS_TMA_EMIT(DIM, AT, ...)                                                           \
+  RUNGS_TMA_ASM("cp.async.bulk.prefetch.tensor." DIM ".L2.global.tile.L2::cache_hint [%1, " AT \
+                "], %4;",                                                                      \
+                0u, map, 0u, std::uint16_t{0}, policy, detail::NoText::text, __VA_ARGS__)
+  RUNGS_TMA_BY_RANK(RUNGS_TMA_EMIT);
+#undef RUNGS_TMA_EMIT
+#else
+  emulator::model::tma_prefetch(map, at, Rank, policy, where);
 #endif
 }
 
