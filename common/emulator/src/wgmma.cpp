@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -56,24 +57,31 @@ AccumulatorTile* tile_of(WarpGroup& group, unsigned t, const void* d) {
   return nullptr;
 }
 
-// Thread t posts another multiplication than the threads before it.
+// The calling thread posts another multiplication than the threads before it.
 [[noreturn]] void report_disagreement(const Multiplication& first,
                                       const WgmmaInstruction& instruction,
                                       std::uint64_t descriptor_a, std::uint64_t descriptor_b,
                                       bool accumulate, std::uint64_t number, Location where) {
-  const char* what = "shape or types";
-  std::uint64_t seen = 0, expected = 0;
-  if (first.instruction == instruction) {
-    const bool a = first.descriptor_a != descriptor_a, b = first.descriptor_b != descriptor_b;
-    what = a ? "descriptors (A)" : b ? "descriptors (B)" : "accumulation";
-    seen = a ? descriptor_a : b ? descriptor_b : std::uint64_t{accumulate};
-    expected = a ? first.descriptor_a : b ? first.descriptor_b : std::uint64_t{first.accumulate};
+  constexpr const char* kHint = "arguments must not depend on the thread or the warp";
+  const auto index = static_cast<unsigned long long>(number);
+  if (first.instruction != instruction) {
+    fail(where, "all threads of the warpgroup must run the same multiplications",
+         "wgmma #%llu: the threads of the warpgroup disagree on the instruction: %s here, %s in "
+         "others (line %d)",
+         index, WgmmaName(instruction).text, WgmmaName(first.instruction).text, first.where.line);
   }
-  fail(where, "arguments must not depend on the thread or the warp",
-       "wgmma #%llu: the threads of the warpgroup disagree on %s: here %#llx, in others %#llx "
-       "(line %d)",
-       static_cast<unsigned long long>(number), what, static_cast<unsigned long long>(seen),
-       static_cast<unsigned long long>(expected), first.where.line);
+  if (first.accumulate != accumulate) {
+    fail(
+        where, kHint,
+        "wgmma #%llu: the threads of the warpgroup disagree on accumulation: %d here, %d in others",
+        index, static_cast<int>(accumulate), static_cast<int>(first.accumulate));
+  }
+  const bool a = first.descriptor_a != descriptor_a;
+  fail(where, kHint,
+       "wgmma #%llu: the threads of the warpgroup disagree on descriptors (%s): %#llx here, %#llx "
+       "in others",
+       index, a ? "A" : "B", static_cast<unsigned long long>(a ? descriptor_a : descriptor_b),
+       static_cast<unsigned long long>(a ? first.descriptor_a : first.descriptor_b));
 }
 
 // Operand A in thread t's registers: they must not change before the multiplication is done, nor
@@ -133,6 +141,15 @@ class Products final : public Landing {
 };
 
 }  // namespace
+
+WgmmaName::WgmmaName(const WgmmaInstruction& instruction) {
+  static constexpr const char* kTypes[] = {"f32",  "f16", "bf16", "tf32", "e4m3",
+                                           "e5m2", "s8",  "u8",   "s32"};
+  const auto type = [](WgmmaType t) { return kTypes[static_cast<std::size_t>(t)]; };
+  std::snprintf(text, sizeof(text), "m64n%dk%d.%s.%s.%s%s", instruction.n, depth_of(instruction.a),
+                type(instruction.d), type(instruction.a), type(instruction.b),
+                instruction.satfinite ? ".satfinite" : "");
+}
 
 void WarpGroup::clear() {
   queue.clear();
@@ -206,9 +223,9 @@ void wgmma(const WgmmaInstruction& instruction, void* d, std::uint64_t descripto
   }
   if (multiplication.tile != tile || tile->n != instruction.n || tile->type != instruction.d) {
     fail(where, "one array of accumulators, of one type and N, a chain",
-         "wgmma #%llu: the threads of the warpgroup mix up accumulators: N = %d here, N = %d is in "
+         "wgmma #%llu: the threads of the warpgroup mix up accumulators: %s here, N = %d is in "
          "flight",
-         static_cast<unsigned long long>(number), instruction.n, tile->n);
+         static_cast<unsigned long long>(number), WgmmaName(instruction).text, tile->n);
   }
   AccumulatorTile::Owner& owner = tile->owners[t];
   if (owner.operand != instruction.a && owner.fences == member.fences &&

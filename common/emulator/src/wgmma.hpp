@@ -77,6 +77,12 @@ struct WarpGroup {
   void clear();
 };
 
+/// "m64n128k16.f32.bf16.bf16". No string: a thread that reports never returns to free one.
+struct WgmmaName {
+  explicit WgmmaName(const WgmmaInstruction& instruction);
+  char text[48];
+};
+
 /// Carries out multiplication `number` of the warpgroup, and with it those behind it that add to
 /// the same accumulators, if it makes no difference.
 void land_products(Block& block, unsigned group_index, std::uint64_t number);

@@ -48,6 +48,7 @@ enum class Misuse {
   kNoCommit,
   kDescriptorByWarp,
   kAccumulateByThread,
+  kTypeByWarp,
 };
 
 template <Misuse kMisuse>
@@ -157,6 +158,12 @@ misuse_wgmma(std::uint32_t* out) {
     case Misuse::kAccumulateByThread:
       wgmma<64, float, bf16>(d, tile, tile, t != 77);
       break;
+    case Misuse::kTypeByWarp:
+      if (t / 32 == 2)
+        wgmma<64, float, f16>(d, tile, tile, true);
+      else
+        wgmma<64, float, bf16>(d, tile, tile, true);
+      break;
   }
   finish();
   out[t] = static_cast<std::uint32_t>(d[0]) + static_cast<std::uint32_t>(integers[0]) + halves[0];
@@ -203,7 +210,8 @@ TEST(WgmmaMisuse, DescriptorThatIsNotModelled) {
 }
 
 TEST(WgmmaMisuse, MixedAccumulators) {
-  expect_report<Misuse::kOtherWidth>({"mix up accumulators: N = 32 here, N = 64 is in flight"});
+  expect_report<Misuse::kOtherWidth>(
+      {"mix up accumulators: m64n32k16.f32.bf16.bf16 here, N = 64 is in flight"});
   expect_report<Misuse::kOtherType>({"mix up accumulators"});
 }
 
@@ -247,8 +255,9 @@ TEST(WgmmaMisuse, MissingWaitOrCommit) {
 }
 
 TEST(WgmmaMisuse, ThreadsThatDisagree) {
-  expect_report<Misuse::kDescriptorByWarp>({"disagree on descriptors (A): here 0x"});
-  expect_report<Misuse::kAccumulateByThread>({"disagree on accumulation: here "});
+  expect_report<Misuse::kDescriptorByWarp>({"disagree on descriptors (A): 0x"});
+  expect_report<Misuse::kTypeByWarp>({"disagree on the instruction: m64n64k16.f32."});
+  expect_report<Misuse::kAccumulateByThread>({"disagree on accumulation: "});
 }
 
 }  // namespace
