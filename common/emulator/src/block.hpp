@@ -6,6 +6,7 @@
 #include <rungs/emulator/device.hpp>
 #include <rungs/emulator/model.hpp>
 
+#include "async_copy.hpp"
 #include "launch_state.hpp"
 #include "mbarrier.hpp"
 #include "shared_memory.hpp"
@@ -34,6 +35,8 @@ enum class WaitKind : std::uint8_t {
   kCluster,
   kPoll,  // value: address
   kYield,
+  kGathering,   // value: which of the warp's
+  kAsyncCopy,   // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
@@ -87,6 +90,7 @@ struct Block : BlockContext {
   std::vector<Warp> warps;
   std::vector<WarpGroup> warp_groups;  // empty until the first wgmma instruction
   SharedMemory shared;
+  AsyncCopies copies;
 
   static constexpr unsigned kLookAhead = 4;
   std::unique_ptr<Thread[]> threads;  // and kLookAhead more, for pick()

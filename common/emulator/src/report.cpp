@@ -98,6 +98,10 @@ std::string describe(const Thread& thread) {
       return describe_poll(thread);
     case WaitKind::kYield:
       return "nanosleep in a loop";
+    case WaitKind::kGathering:
+      return describe_gathering(thread);
+    case WaitKind::kAsyncCopy:
+      return print("cp.async.wait: its first %llu copies", value);
     case WaitKind::kNothing:
       break;
   }
