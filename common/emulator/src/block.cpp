@@ -55,11 +55,13 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   warps.resize((thread_count + 31) / 32);
   for (Warp& warp : warps) {
     for (WarpMeeting& meeting : warp.meetings) meeting.arrived = 0;
+    for (Gathering& gathering : warp.gatherings) gathering.arrived = 0;
   }
   if (warp_groups.size() != thread_count / 128) warp_groups.clear();
   for (WarpGroup& group : warp_groups) group.clear();
   shared.load(config.shared_bytes, index.x == 0 && index.y == 0 && index.z == 0);
   bulk_groups.reset();
+  copies.clear();
 }
 
 Thread* Block::pick() {

@@ -108,6 +108,10 @@ std::string describe(const Thread& thread) {
                    value, block.cluster->members[block.rank].free_registers);
     case WaitKind::kPrerequisites:
       return "griddepcontrol.wait: the end of the launch before this one";
+    case WaitKind::kGathering:
+      return describe_gathering(thread);
+    case WaitKind::kAsyncCopy:
+      return print("cp.async.wait: its first %llu copies", value);
     case WaitKind::kNothing:
       break;
   }
