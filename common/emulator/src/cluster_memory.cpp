@@ -107,6 +107,10 @@ std::uint32_t shared_rank(std::uint32_t address, Location where) {
   return address >> 24;
 }
 
+void fence_proxy_async_cluster() {
+  for (const auto& block : this_thread().home().cluster->blocks) block->shared.fence_count++;
+}
+
 std::uint32_t cluster_size() {
   return static_cast<std::uint32_t>(this_thread().home().cluster->blocks.size());
 }

@@ -45,4 +45,46 @@ void launch_dependent_chain(StreamHandle stream, std::uint32_t* data, unsigned w
 void launch_dependent_copy(StreamHandle stream, const std::uint32_t* gate, std::uint32_t* data,
                            std::uint32_t* out, unsigned words, bool waits);
 
+// orders_kernels_sm90.cu
+constexpr unsigned kOrderRows = 26;
+/// One thread copies words with every load and store. `words` [kOrderRows], out [kOrderRows]
+void launch_orders(StreamHandle stream, const std::uint64_t* words, std::uint64_t* out);
+/// 16-byte lines copied with every hint. out [kHintRows * 4] words
+constexpr unsigned kHintRows = 14;
+void launch_hints(StreamHandle stream, const std::uint32_t* words /* [kHintRows * 4] */,
+                  std::uint32_t* out);
+/// Dekker's handshake in shared memory of one block (`scope` 0), of a cluster of two (1), in global
+/// memory of two blocks (2, 3): both store 1, fence (sc), load the other's flag. out [rounds]: the
+/// sum of both loads, never 0.
+void launch_handshake(StreamHandle stream, std::uint32_t* flags /* [2 * rounds] */,
+                      std::uint32_t* out, std::uint32_t rounds, int scope);
+/// A message from warp 0 to warp 1 with cta or cluster scope, as launch_message(). `how` 0 to 3.
+void launch_block_message(StreamHandle stream, std::uint32_t* out /* [32 * rounds] */,
+                          std::uint32_t rounds, int how);
+/// Block 0 stores pairs (n, ~n), block 1 counts pairs that do not match in out[0].
+void launch_pairs(StreamHandle stream, std::uint64_t* pair /* [2] */, std::uint32_t* out,
+                  std::uint32_t rounds);
+
+// atomics_kernels_sm90.cu
+struct alignas(16) AtomicTable {
+  // [operation][order]: add min max and or xor inc dec exch cas, each relaxed ... acq_rel
+  std::uint32_t u32[10][4];
+  std::int32_t i32[10][4];
+  std::uint64_t u64[10][4];
+  std::int64_t i64[10][4];
+  std::uint32_t reds[8][4];  // by scope
+  std::uint64_t wide[2][4];  // four values of 16 bytes
+  float f32[12];
+  double f64[4];
+};
+/// 256 threads of 4 blocks run every operation with every order and scope.
+void launch_atomic_table(StreamHandle stream, AtomicTable* table);
+/// One thread adds pairs of floats and of 16-bit pairs: sums[i] = atom(cells[i], addends[i]).
+struct SumCase {
+  std::uint32_t cell, addend, before;
+};
+void launch_sums(StreamHandle stream, SumCase* f32, SumCase* f16, SumCase* bf16, unsigned count);
+/// The same in shared memory for f32, where subnormals stay.
+void launch_shared_sums(StreamHandle stream, SumCase* f32, unsigned count);
+
 }  // namespace rungs::ptx::test

@@ -83,4 +83,7 @@ void launch_dependents(Location where);
 /// griddepcontrol.wait. Nothing to wait for outside programmatic launches.
 void wait_for_prerequisites(Location where);
 
+/// fence_proxy_async() on shared memory of every block of the cluster.
+void fence_proxy_async_cluster();
+
 }  // namespace rungs::emulator::model
