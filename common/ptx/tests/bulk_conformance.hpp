@@ -70,4 +70,10 @@ bool launch_bulk_reduce_cluster(StreamHandle stream, gpu::BulkReduction reductio
                                 gpu::TensorElement type, std::uint8_t* data, const std::uint8_t* in,
                                 std::uint32_t size_bytes);
 
+// bulk_pipeline_kernels_sm90.cu
+constexpr unsigned kRingTileBytes = 1024;
+/// out = 2 in + 1 for tiles {0, 0, i} of two maps of u32, box 32 x 8 x 1, i below `tiles`.
+void launch_ring(StreamHandle stream, const gpu::TensorMap& in, const gpu::TensorMap& out,
+                 int tiles, unsigned blocks);
+
 }  // namespace rungs::ptx::test
