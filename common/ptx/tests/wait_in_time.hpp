@@ -1,6 +1,6 @@
 #pragma once
 /// @file wait_in_time.hpp
-/// For kernels whose byte counts are what is tested: a wrong one shall fail the test and not hang it.
+/// For kernels whose byte counts are under test: a wrong one shall fail the test, not hang it.
 
 #include <rungs/gpu/kernel.hpp>
 #include <rungs/ptx/mbarrier.hpp>
