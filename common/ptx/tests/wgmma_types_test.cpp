@@ -302,7 +302,7 @@ TEST_F(WgmmaTypes, Fp8SumsAreThoseOfTheTensorCore) {
   testing::conforms(kWrappers);
   int checked = 0;
   for (const bool narrow : {false, true}) {
-    for (const WgmmaForm& form : narrow ? narrow_forms() : some_of(float_forms())) {
+    for (const WgmmaForm& form : some_of(narrow ? narrow_forms() : float_forms())) {
       if (form.n == 256 || size_of(form.a) != 1 || form.d == Element::kS32) continue;
       for (const bool accumulate : {false, true}) {
         check(form, Swizzle::k128B, Swizzle::k128B, 4, accumulate, Values::kFused);
@@ -317,7 +317,7 @@ TEST_F(WgmmaTypes, DescriptorsHaveStrides) {
   testing::conforms(kWrappers);
   int checked = 0;
   for (const bool narrow : {false, true}) {
-    for (const WgmmaForm& form : narrow ? narrow_forms() : some_of(float_forms())) {
+    for (const WgmmaForm& form : some_of(narrow ? narrow_forms() : float_forms())) {
       if (form.n == 256 || form.a_in_registers) continue;
       for (const Swizzle swizzle : kSwizzles) {
         check(form, swizzle, swizzle, 1, true, Values::kSmall, true);
