@@ -43,7 +43,7 @@ void multiply(const WgmmaInstruction& instruction, AccumulatorTile& tile, Operan
               int depth) {
   float* const values = tile.values.data();
   const std::size_t count = static_cast<std::size_t>(tile.n) * kRows;
-  if (is_fp8(instruction.a) && add_fp8(tile, panels, instruction.a, instruction.b)) return;
+  if (is_fp8(instruction.a)) return add_fp8(tile, panels, instruction.a, instruction.b);
   switch (instruction.d) {
     case WgmmaType::kS32:  // the sum of one multiplication is exact as a float: below 2^22
       std::fill_n(panels.products, count, 0.0f);

@@ -25,6 +25,7 @@ enum class Values {
   kRising,   // integers that push the sum over the upper end
   kFalling,  // and the lower
   kHalfway,  // whole numbers whose sum an f16 must round, many halfway between two
+  kSpecial,  // as kSmall, and now and then an infinity or NaN
   kFused     // FP8 of every finite pattern, for sums as the tensor core makes them
 };
 
@@ -140,7 +141,15 @@ class WgmmaTypes : public Conformance {
           fused_equal_ += seen == fused ? 1 : 0;
           if (values == Values::kFused) sum = fused;
         }
-        const double bound = values == Values::kSmall || values == Values::kFused ? 0
+        if (values == Values::kSpecial && !std::isfinite(sum)) {
+          ASSERT_TRUE(std::isnan(sum) ? std::isnan(seen) : seen == sum)
+              << name_of(form) << " element " << row << ", " << column << ": " << seen
+              << " instead of " << sum;
+          continue;
+        }
+        const bool exact =
+            values == Values::kSmall || values == Values::kSpecial || values == Values::kFused;
+        const double bound = exact                        ? 0
                              : values == Values::kHalfway ? half_spacing(sum)
                                                           : bound_of(form, depth, steps, magnitude);
         ASSERT_TRUE(std::abs(seen - sum) <= bound)
@@ -195,6 +204,13 @@ class WgmmaTypes : public Conformance {
     }
     if (values == Values::kSmall || values == Values::kHalfway)
       return to_bits(element, element == Element::kU8 ? whole(0, 4) : whole(-3, 3));
+    if (values == Values::kSpecial) {
+      const Format format = Format::of(element);
+      const int shift = element == Element::kTf32 ? 13 : 0;
+      if (random_() % 301 == 0) return format.nan() << shift;
+      if (random_() % 151 == 0 && format.has_infinity()) return format.infinity() << shift;
+      return to_bits(element, whole(-3, 3));
+    }
     if (values == Values::kFused && finite_patterns_) {
       const std::uint32_t byte = random_() & 0xff;
       return (byte & 0x7f) >= (element == Element::kE4m3 ? 0x7fu : 0x7cu) ? byte ^ 0x40 : byte;
@@ -208,7 +224,8 @@ class WgmmaTypes : public Conformance {
     constexpr int kNear = 3'000'000;  // less than one multiplication may add
     std::uniform_int_distribution<int> small(-8, 8), any(std::numeric_limits<int>::min()),
         near(0, kNear);
-    if (values == Values::kSmall) return to_bits(element, small(random_));
+    if (values == Values::kSmall || values == Values::kSpecial)
+      return to_bits(element, small(random_));
     if (values == Values::kHalfway) return to_bits(element, 3000 + 2 * small(random_));
     if (element != Element::kS32)
       return to_bits(element, std::normal_distribution<double>()(random_));
@@ -311,6 +328,16 @@ TEST_F(WgmmaTypes, Fp8SumsAreThoseOfTheTensorCore) {
     }
   }
   EXPECT_GE(checked, 8);
+}
+
+TEST_F(WgmmaTypes, InfinitiesAndNansSpread) {
+  testing::conforms(kWrappers);
+  for (const bool narrow : {false, true}) {
+    for (const WgmmaForm& form : some_of(narrow ? narrow_forms() : float_forms())) {
+      if (form.n == 24 && form.d != Element::kS32)
+        check(form, Swizzle::k64B, Swizzle::k64B, 2, true, Values::kSpecial);
+    }
+  }
 }
 
 TEST_F(WgmmaTypes, DescriptorsHaveStrides) {
