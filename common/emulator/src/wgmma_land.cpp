@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kRows = AccumulatorTile::kRows;
 constexpr std::size_t kPitch = OperandPanels::kPitch;
 
-// Whether `next` may be carried out together with the multiplications before it of its tile, `depth`
-// of K so far. FP8 sums, f16 and integer accumulators are rounded or clamped once a multiplication.
+// Whether `next` may be carried out together with those before it of its tile, `depth` of K so far.
+// FP8 sums, f16 and s32 accumulators are rounded or clamped once a multiplication.
 bool continues(const Multiplication& head, const Multiplication& next, int depth) {
   return next.tile == head.tile && next.posted == static_cast<int>(kWarpGroupThreads) &&
          next.accumulate && next.instruction.d == WgmmaType::kF32 && !is_fp8(head.instruction.a) &&
