@@ -35,7 +35,7 @@ inline WarpGroup& warp_group_of(Thread& thread, Location where) {
   return block.warp_groups[i];
 }
 
-AccumulatorTile& free_tile(WarpGroup& group, int n, WgmmaType type) {
+AccumulatorTile& free_tile(WarpGroup& group, int n, WgmmaType type, Location where) {
   AccumulatorTile* found = nullptr;
   for (const auto& tile : group.tiles) {
     if (tile->users == 0 && tile->in_flight == 0) found = tile.get();
@@ -46,6 +46,7 @@ AccumulatorTile& free_tile(WarpGroup& group, int n, WgmmaType type) {
   }
   found->n = n;
   found->type = type;
+  found->where = where;
   found->values.resize(static_cast<std::size_t>(n) * AccumulatorTile::kRows);
   return *found;
 }
@@ -157,7 +158,10 @@ void WarpGroup::clear() {
   group_ends.clear();
   waiting.clear();
   std::fill(std::begin(members), std::end(members), Member{});
-  held.reset();
+  if (held != nullptr) {
+    for (auto& in_flight : held->in_flight) in_flight.clear();
+    std::fill(std::begin(held->latest), std::end(held->latest), HeldRegisters::Held{});
+  }
   for (const auto& tile : tiles) {
     tile->in_flight = 0;
     if (tile->users > 0)
@@ -209,7 +213,7 @@ void wgmma(const WgmmaInstruction& instruction, void* d, std::uint64_t descripto
            "wgmma on registers that were touched since the last wgmma.fence");
     }
     tile = multiplication.tile != nullptr ? multiplication.tile
-                                          : &free_tile(group, instruction.n, instruction.d);
+                                          : &free_tile(group, instruction.n, instruction.d, where);
     if (tile->n == instruction.n && tile->type == instruction.d) {
       tile->owners[t] = {d, number, member.fences, instruction.a};
       tile->users++;

@@ -22,6 +22,7 @@ struct AccumulatorTile {
   WgmmaType type{};
   int in_flight = 0;  // multiplications posted and not done
   int users = 0;      // threads whose registers are here
+  Location where;     // of the first multiplication on it
   struct Owner {
     void* registers = nullptr;  // where to give them back; null: not here
     std::uint64_t last = 0;     // the thread's youngest multiplication on it

@@ -251,7 +251,8 @@ TEST(WgmmaMisuse, MissingWaitOrCommit) {
     EXPECT_NE(to_float(f16{static_cast<std::uint16_t>(pair >> 16)}),
               to_float(f16{static_cast<std::uint16_t>(pair >> 16)}));
   }
-  expect_report<Misuse::kNoCommit>({"accumulators in flight: 128 threads"});
+  expect_report<Misuse::kNoCommit>(
+      {"accumulators in flight: 128 threads", "wgmma_commit()", "issued at wgmma_misuse_test.cpp"});
 }
 
 TEST(WgmmaMisuse, ThreadsThatDisagree) {
