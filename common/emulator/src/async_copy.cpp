@@ -152,7 +152,7 @@ AsyncCopies::Issuer& AsyncCopies::issuer(unsigned thread, unsigned thread_count)
 }
 
 std::uint32_t AsyncCopies::landing(std::uint32_t offset, std::uint32_t size_bytes) const {
-  if (!any_words_) return 0;
+  if (words_in_flight_ == 0) return 0;
   const std::uint32_t end = std::min(offset + size_bytes, SharedMemory::kSlabBytes);
   for (std::uint32_t at = offset / 4 * 4; at < end; at += 4) {
     if (words_[at / 4] != 0) return words_[at / 4];
@@ -162,7 +162,11 @@ std::uint32_t AsyncCopies::landing(std::uint32_t offset, std::uint32_t size_byte
 
 void AsyncCopies::set_landing(std::uint32_t offset, std::uint32_t size_bytes, std::uint32_t id) {
   if (words_.empty()) words_.resize(SharedMemory::kSlabBytes / 4);
-  any_words_ = true;
+  if (id != 0) {
+    words_in_flight_ += size_bytes / 4;
+  } else {
+    words_in_flight_ -= size_bytes / 4;
+  }
   std::fill_n(words_.begin() + offset / 4, size_bytes / 4, id);
 }
 

@@ -26,6 +26,8 @@ std::string lanes_text(std::uint32_t lanes) {
   return text;
 }
 
+bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
 std::uint32_t ended_lanes(const Block& block, unsigned first) {
   return static_cast<std::uint32_t>(block.ended.words[first / 64] >> (first % 64));
 }
@@ -87,9 +89,9 @@ void meet(const char* name, bool aligned, std::uint32_t mask, void* operands, Co
     gathering->aligned = aligned;
     gathering->mask = mask;
     gathering->where = where;
-  } else if (std::strcmp(gathering->name, name) != 0 ||
+  } else if (!same_text(gathering->name, name) ||
              (aligned && (gathering->where.line != where.line ||
-                          std::strcmp(gathering->where.file, where.file) != 0))) {
+                          !same_text(gathering->where.file, where.file)))) {
     fail(where, "lanes of a warp on different paths, and syncwarp() before they meet again",
          "diverged warp: %s meets %s of lanes %s at %s%s", name, gathering->name,
          lanes_text(gathering->arrived).c_str(), place(gathering->where).c_str(),

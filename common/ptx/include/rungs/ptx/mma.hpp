@@ -205,7 +205,8 @@ RUNGS_DEVICE void mma_m16n8k32_f8(float (&d)[4], const std::uint32_t (&a)[4],
 
 /// 8-bit integers, K = 16. PTX: mma.sync.aligned.m16n8k16.row.col{.satfinite}.s32.{s8,u8}.{s8,u8}.
 /// @tparam A, B std::int8_t or std::uint8_t
-/// @tparam Saturate a sum outside the range of an i32 becomes its end; otherwise it wraps
+/// @tparam Saturate a sum outside the range of an i32 becomes its end (which sum that is, if partial
+///         ones leave the range and come back, depends on the hardware); otherwise it wraps
 template <class A, class B, bool Saturate = false>
 RUNGS_DEVICE void mma_m16n8k16_i8(std::int32_t (&d)[4], const std::uint32_t (&a)[2],
                                   const std::uint32_t (&b)[1],
