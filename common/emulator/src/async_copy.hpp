@@ -1,7 +1,7 @@
 #pragma once
 /// @file async_copy.hpp
-/// A block's cp.async copies: which of a thread's have landed, its groups, and which words of shared
-/// memory are still being written.
+/// A block's cp.async copies: which of a thread's have landed, its groups, and which words of
+/// shared memory are still being written.
 
 #include <rungs/emulator/model.hpp>
 
