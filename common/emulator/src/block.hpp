@@ -29,14 +29,14 @@ enum class WaitKind : std::uint8_t {
   kNothing,
   kBarrier,     // value: id
   kCollective,  // value: mask
-  kGathering,   // value: which of the warp's
-  kAsyncCopy,   // value: copies that must have landed
   kMbarrier,    // value: offset, detail: parity
   kTryWait,     // as kMbarrier, polling
   kWgmma,       // value: multiplications that must be done
   kCluster,
   kPoll,  // value: address
   kYield,
+  kGathering,  // value: which of the warp's
+  kAsyncCopy,  // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null

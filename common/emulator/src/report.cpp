@@ -85,10 +85,6 @@ std::string describe(const Thread& thread) {
     }
     case WaitKind::kCollective:
       return print("the other lanes of mask %08llx in a warp collective", value);
-    case WaitKind::kGathering:
-      return describe_gathering(thread);
-    case WaitKind::kAsyncCopy:
-      return print("cp.async.wait: its first %llu copies", value);
     case WaitKind::kMbarrier:
       return describe_mbarrier(block, thread, "an");
     case WaitKind::kTryWait:
@@ -102,6 +98,10 @@ std::string describe(const Thread& thread) {
       return describe_poll(thread);
     case WaitKind::kYield:
       return "nanosleep in a loop";
+    case WaitKind::kGathering:
+      return describe_gathering(thread);
+    case WaitKind::kAsyncCopy:
+      return print("cp.async.wait: its first %llu copies", value);
     case WaitKind::kNothing:
       break;
   }
