@@ -66,7 +66,7 @@ void arrive_if_due(Block& block, Issuer& issuer) {
   }
 }
 
-void Copy::land(Cluster&, const AsyncOperation& operation) {
+void Copy::land(Cluster& cluster, const AsyncOperation& operation) {
   Block& block = *operation.block;
   SharedMemory& shared = block.shared;
   std::byte* to = shared.at(offset);
@@ -85,6 +85,7 @@ void Copy::land(Cluster&, const AsyncOperation& operation) {
   Issuer& issuer = block.copies.issuer(thread, block.thread_count);
   std::erase(issuer.in_flight, number);
   sanitizer::release(&issuer.token);
+  sanitizer::release(&cluster.launch->end_token);  // nobody need wait for it before the end
   arrive_if_due(block, issuer);
   if (issuer.waiting && issuer.landed() >= issuer.awaited) {
     issuer.waiting = false;

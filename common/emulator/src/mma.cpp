@@ -16,8 +16,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
-#include <string>
 
 namespace rungs::emulator {
 namespace {
@@ -209,15 +209,20 @@ void give_fragments(const Gathering& gathering, const MmaShape& shape, const Ope
   }
 }
 
-std::string name_of(MmaType type) {
+// Text that stands on the stack: fail() does not return, so a std::string would leak.
+struct Text {
+  char characters[64] = "";
+  [[nodiscard]] const char* c_str() const { return characters; }
+};
+
+Text name_of(const MmaShape& shape) {
   constexpr const char* kNames[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
                                     "s8",  "u8",   "f32",  "s32"};
-  return kNames[static_cast<int>(type)];
-}
-
-std::string name_of(const MmaShape& shape) {
-  return "m16n8k" + std::to_string(shape.k) + (shape.saturate ? ".satfinite." : ".") +
-         name_of(shape.d) + "." + name_of(shape.a) + "." + name_of(shape.b);
+  const auto name = [&](MmaType type) { return kNames[static_cast<int>(type)]; };
+  Text text;
+  std::snprintf(text.characters, sizeof(text.characters), "m16n8k%d%s.%s.%s.%s", shape.k,
+                shape.saturate ? ".satfinite" : "", name(shape.d), name(shape.a), name(shape.b));
+  return text;
 }
 
 void multiply(const Gathering& gathering, Location where) {
