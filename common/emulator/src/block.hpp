@@ -41,6 +41,8 @@ enum class WaitKind : std::uint8_t {
   kPrerequisites,  // griddepcontrol.wait
   kGathering,   // value: which of the warp's
   kAsyncCopy,   // value: copies that must have landed
+  kGathering,  // value: which of the warp's
+  kAsyncCopy,  // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null

@@ -79,9 +79,9 @@ RUNGS_DEVICE std::uint32_t lanemask_gt() {
 #endif
 }
 
-/// The lanes that execute this instruction together: some set that holds the caller and no lane that
-/// has ended. Nothing else is promised, so it is no mask for a collective. PTX: activemask.b32. The
-/// emulator returns all lanes that have not ended.
+/// The lanes that execute this instruction together: some set that holds the caller and no lane
+/// that has ended. Nothing else is promised, so it is no mask for a collective. PTX:
+/// activemask.b32. The emulator returns all lanes that have not ended.
 RUNGS_DEVICE std::uint32_t active_mask() {
 #if RUNGS_GPU_CUDA
   return __activemask();
@@ -186,8 +186,8 @@ RUNGS_DEVICE std::uint32_t match_all(std::uint32_t mask, T value RUNGS_AND_WHERE
 #endif
 }
 
-/// Shuffles among segments of `Width` (a power of two up to 32) lanes. `value` of lane `lane` modulo
-/// Width of the own segment. PTX: shfl.sync.idx with a segment mask.
+/// Shuffles among segments of `Width` (a power of two up to 32) lanes. `value` of lane `lane`
+/// modulo Width of the own segment. PTX: shfl.sync.idx with a segment mask.
 template <int Width, class T>
 RUNGS_DEVICE T shfl_idx_segment(std::uint32_t mask, T value, int lane RUNGS_AND_WHERE) {
   static_assert(Width > 0 && Width <= 32 && (Width & (Width - 1)) == 0);
@@ -210,8 +210,8 @@ RUNGS_DEVICE T shfl_xor_segment(std::uint32_t mask, T value, int lane_mask RUNGS
   return shfl_idx(mask, value, source <= (own | (Width - 1)) ? source : own, where);
 #endif
 }
-/// `value` of lane (own lane + `delta`), or the own value past the segment. PTX: shfl.sync.down with
-/// a segment mask.
+/// `value` of lane (own lane + `delta`), or the own value past the segment. PTX: shfl.sync.down
+/// with a segment mask.
 template <int Width, class T>
 RUNGS_DEVICE T shfl_down_segment(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE) {
   static_assert(Width > 0 && Width <= 32 && (Width & (Width - 1)) == 0);
@@ -235,8 +235,8 @@ RUNGS_DEVICE T shfl_up_segment(std::uint32_t mask, T value, int delta RUNGS_AND_
 #endif
 }
 
-/// Four bytes chosen from the eight of `b`:`a`: nibble i of `selector` says which becomes byte i; its
-/// bit 3 replicates that byte's sign instead. PTX: prmt.b32.
+/// Four bytes chosen from the eight of `b`:`a`: nibble i of `selector` says which becomes byte i;
+/// its bit 3 replicates that byte's sign instead. PTX: prmt.b32.
 RUNGS_DEVICE std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
 #if RUNGS_GPU_CUDA
   std::uint32_t result;
