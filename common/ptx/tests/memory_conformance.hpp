@@ -87,4 +87,12 @@ void launch_sums(StreamHandle stream, SumCase* f32, SumCase* f16, SumCase* bf16,
 /// The same in shared memory for f32, where subnormals stay.
 void launch_shared_sums(StreamHandle stream, SumCase* f32, unsigned count);
 
+// cluster_atomic_kernels_sm90.cu
+constexpr unsigned kClusterCells = 16;
+/// 32 threads of each of 4 blocks update cells of block 0, by address and by generic pointer.
+/// out [2][kClusterCells], then 128 tickets
+void launch_cluster_atomics(StreamHandle stream, std::uint64_t* out);
+/// A tile of ones, then of twos, squared by wgmma after each of the wider proxy fences. out [2][128]
+void launch_proxy_fences(StreamHandle stream, float* out);
+
 }  // namespace rungs::ptx::test

@@ -2,6 +2,9 @@
 #include "memory_conformance.hpp"
 
 #include <rungs/testing/conforms.hpp>
+#if !RUNGS_GPU_CUDA
+#include <rungs/emulator/options.hpp>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -47,10 +50,15 @@ TEST_F(Conformance, DependentLaunches) {
 #if !RUNGS_GPU_CUDA
 // A GPU may or may not show it.
 TEST_F(Conformance, DependentLaunchWithoutItsWaitShows) {
+  const emulator::Options before = emulator::options();
+  emulator::Options late = before;
+  late.async = emulator::Async::kLate;
+  emulator::set_options(late);
   constexpr unsigned kWords = 300;
   const auto data = filled<std::uint32_t>(kWords, 0xdead);
   const std::vector<std::uint32_t> copied =
       copy_late_writes(device(), nullptr, data.data(), kWords, false);
+  emulator::set_options(before);
   EXPECT_TRUE(
       std::any_of(copied.begin(), copied.end(), [](std::uint32_t word) { return word == 0xdead; }));
 }
