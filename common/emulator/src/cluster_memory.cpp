@@ -108,7 +108,7 @@ std::uint32_t shared_rank(std::uint32_t address, Location where) {
 }
 
 void fence_proxy_async_cluster() {
-  for (const auto& block : this_thread().home().cluster->blocks) block->shared.fence_count++;
+  for (const auto& block : this_thread().home().cluster->blocks) block->shared.proxy_fence();
 }
 
 std::uint32_t cluster_size() {

@@ -279,15 +279,15 @@ TEST(PlantedWgmma, AnOperandOverwrittenInFlight) {
 
 TEST(PlantedWgmma, FenceAboveTheStores) {
   planted("proxy_fence_before_the_stores",
-          "nothing: the model counts a block's fences, not what each thread wrote before its own");
+          "report: shared memory written without a fence.proxy.async after it");
   RUNGS_PLANTED_NEEDS_PLAIN_BUILD();
-  expect_missed(trial<Bug::kFenceBeforeStores>());
+  expect_caught(trial<Bug::kFenceBeforeStores>(), {"proxy: ", "fence.proxy.async after it"});
 }
 TEST(PlantedWgmma, OneThreadFencesForAll) {
   planted("proxy_fence_by_one_thread",
-          "nothing: the model counts a block's fences, not what each thread wrote before its own");
+          "report: shared memory written without a fence.proxy.async after it");
   RUNGS_PLANTED_NEEDS_PLAIN_BUILD();
-  expect_missed(trial<Bug::kFenceByOneThread>());
+  expect_caught(trial<Bug::kFenceByOneThread>(), {"proxy: ", "fence.proxy.async after it"});
 }
 
 }  // namespace
