@@ -71,7 +71,7 @@ RUNGS_DEVICE void tma_prefetch_descriptor(const gpu::TensorMap* map) {
 }
 
 #if RUNGS_GPU_CUDA
-// EMIT(rank as in the instruction, its coordinates, their operands); operands 0 to 5 are EMIT's own.
+// EMIT(rank as in the instruction, its coordinates, their operands); operands 0-5 are EMIT's own.
 #define RUNGS_TMA_BY_RANK(EMIT)                                                         \
   if constexpr (Rank == 1) {                                                            \
     EMIT("1d", "{%6}", "r"(at[0]));                                                     \
