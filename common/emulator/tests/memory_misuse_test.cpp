@@ -3,6 +3,7 @@
 #include "launch_kernel.hpp"
 
 #include <rungs/gpu/kernel.hpp>
+#include <rungs/ptx/atomic_wide.hpp>
 #include <rungs/ptx/cache_hints.hpp>
 #include <rungs/ptx/mbarrier.hpp>
 #include <rungs/ptx/mbarrier_token.hpp>

@@ -19,7 +19,10 @@ namespace {
 std::vector<std::uint32_t> copy_late_writes(const gpu::Device& device, gpu::StreamHandle stream,
                                             std::uint32_t* data, unsigned words, bool waits) {
   const gpu::Buffer<std::uint32_t> gate(device, 1, gpu::Space::kHostMapped);
-  const gpu::Buffer<std::uint32_t> out(device, words);
+  const gpu::Buffer<std::uint32_t> out(device, words), scratch(device, words);
+  // Both kernels are loaded before one of them waits for the host: loading may wait for the device.
+  std::atomic_ref<std::uint32_t>(*gate.data()).store(1);
+  launch_dependent_copy(stream, gate.data(), scratch.data(), out.data(), words, waits);
   gpu::fill_async(out.data(), 0xee, out.size_bytes(), stream);
   gpu::synchronize(stream);
   std::atomic_ref<std::uint32_t>(*gate.data()).store(0);

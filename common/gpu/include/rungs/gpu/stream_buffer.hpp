@@ -25,6 +25,7 @@ void release_in_order_or_log(void* pointer, StreamHandle stream) noexcept;
 /// before the release in the same sense. The emulator keeps account of that order and throws at the
 /// call that breaks it: a copy, a fill, or a launch with a pointer into the memory among its
 /// parameters. It sees no uses in captured graphs, and no pointers that a kernel loads.
+/// CUDA: other devices' kernels cannot use it.
 /// @note not inside a capture. The stream must live until the buffer is released
 template <class T>
 class StreamBuffer {
