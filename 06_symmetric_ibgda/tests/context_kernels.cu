@@ -1,4 +1,5 @@
 #include "context_kernels.hpp"
+#include "one_launch_symmetric.hpp"
 
 #include <rungs/gpu/launch.hpp>
 #include <rungs/symmetric/put_device.hpp>
@@ -44,21 +45,32 @@ RUNGS_DEVICE bool make(const DeviceContext& c, const Step& s) {
   return false;
 }
 
-RUNGS_KERNEL(kThreads, 1)
-script_kernel(const DeviceContext* context, const Step* steps, int count, std::uint32_t* gave_up) {
-  for (int i = 0; i < count; ++i) {
-    come_late(steps[i].late_ns);
-    const bool well = make(*context, steps[i]);
-    if (!well && threadIdx.x == 0) ++*gave_up;
+RUNGS_DEVICE void play(const RankScript& script) {
+  for (int i = 0; i < script.count; ++i) {
+    come_late(script.steps[i].late_ns);
+    const bool well = make(*script.context, script.steps[i]);
+    if (!well && threadIdx.x == 0) ++*script.gave_up;
   }
 }
+
+RUNGS_KERNEL(kThreads, 1)
+script_kernel(RankScript script) { play(script); }
+
+RUNGS_KERNEL(kThreads, 1)
+scripts_of_all_ranks_kernel(const RankScript* ranks) { play(ranks[blockIdx.x]); }
 
 }  // namespace
 
 void launch_script(const DeviceContext* context, const Step* steps, int count,
                    std::uint32_t* gave_up, gpu::StreamHandle stream) {
   gpu::launch("script of symmetric calls", {.grid = {1}, .block = {kThreads}}, stream,
-              script_kernel, context, steps, count, gave_up);
+              script_kernel, RankScript{context, steps, count, gave_up});
+}
+
+// Blocks wait for each other, so all must be resident.
+void launch_scripts(const RankScript* ranks, unsigned count, gpu::StreamHandle stream) {
+  gpu::launch("scripts of all ranks", {.grid = {count}, .block = {kThreads}, .cooperative = true},
+              stream, scripts_of_all_ranks_kernel, ranks);
 }
 
 }  // namespace rungs::symmetric

@@ -82,7 +82,8 @@ void require_float(const char* field, float value, float least, bool least_allow
 
 TrainConfig TrainConfig::quick() {
   TrainConfig config;
-  config.steps = 130;
+  config.batch = 8;
+  config.steps = 160;
   return config;
 }
 

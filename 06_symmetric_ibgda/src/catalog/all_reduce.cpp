@@ -5,6 +5,7 @@
 #include <rungs/ladder/build.hpp>
 #include <rungs/symmetric/kernel_table.hpp>
 
+#include "../../../04_collectives_ring_tree/src/catalog/all_reduce_spec.hpp"
 #include "../../../04_collectives_ring_tree/src/catalog/prepared.hpp"
 
 #include <array>
@@ -14,10 +15,7 @@
 namespace rungs::symmetric {
 namespace {
 
-using collectives::Collective;
 using collectives::CollectiveArgs;
-using collectives::CollectiveShape;
-using collectives::kCatalogRanks;
 using collectives::Op;
 using collectives::ProtocolId;
 
@@ -52,15 +50,7 @@ constexpr std::array<ladder::Rung<CollectiveArgs>, 5> kLadder{{
     {"tuned", "a model of the time picks among them by size", &always, &prepare_tuned},
 }};
 
-struct Size {
-  const char* name;
-  std::size_t count;
-  DType dtype;
-  Op op;
-  bool quick;
-  bool gpu_only;
-};
-constexpr std::array<Size, 6> kSizes{{
+constexpr std::array<collectives::AllReduceSize, 6> kSizes{{
     {"8B_f32", 2, DType::kF32, Op::kSum, true, false},
     {"1KiB_f32", 256, DType::kF32, Op::kAvg, true, false},
     {"odd_bf16", 2'047, DType::kBf16, Op::kSum, false, false},
@@ -72,33 +62,9 @@ constexpr std::array<Size, 6> kSizes{{
 }  // namespace
 
 ladder::Operation small_all_reduce_operation() {
-  ladder::OperationSpec<CollectiveArgs> spec;
-  spec.stage = "06_symmetric_ibgda";
-  spec.name = "small_all_reduce";
-  spec.ranks = kCatalogRanks;
-  spec.oracle = "reduction in double of every rank's input, every element";
-  spec.error_bound =
-      "(n-1)u/(1-(n-1)u) sum|x|, avg one rounding more; u = 2^-24 (f32), 2^-8 (bf16); i32 and max "
-      "exact";
-  std::vector<CollectiveShape> shapes;
-  for (const Size& size : kSizes) {
-    shapes.push_back({Collective::kAllReduce, size.dtype, size.op, size.count});
-    ladder::Case& added = spec.cases.emplace_back();
-    added.name = size.name;
-    const double n = kCatalogRanks;
-    const auto buffer = static_cast<double>(size.count * size_bytes(size.dtype));
-    added.cost.bytes = 2 * n * buffer;
-    // The best of the rungs: the ring's bytes, the one step of one_shot.
-    added.cost.wire_bytes = 2 * (n - 1) * buffer;
-    added.cost.steps = 1;
-    added.in_tour = !size.gpu_only;
-    added.in_quick = size.quick;
-    added.gpu_only = size.gpu_only;
-  }
-  spec.make_problem = [shapes](std::size_t index, const ladder::Machine&, std::uint64_t seed) {
-    return std::make_unique<collectives::CollectiveProblem>(shapes.at(index), seed);
-  };
-  return ladder::make_operation(kLadder, std::move(spec));
+  // The best of the rungs: the one step of one_shot.
+  return ladder::make_operation(
+      kLadder, collectives::all_reduce_spec("06_symmetric_ibgda", "small_all_reduce", kSizes, 1));
 }
 
 }  // namespace rungs::symmetric

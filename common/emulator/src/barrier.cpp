@@ -1,4 +1,4 @@
-// Barriers of a block and of a cluster.
+// Barriers of a block.
 
 #include "report.hpp"
 #include "sanitizer.hpp"
@@ -44,28 +44,6 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     wait_for(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
   }
   if (wait) sanitizer::acquire(&barrier.token);
-}
-
-void cluster_barrier(bool arrive, bool wait, Location where) {
-  const sanitizer::Mute mute;
-  Thread& self = this_thread();
-  Cluster& cluster = *self.home().cluster;
-  if (arrive) {
-    sanitizer::release(&cluster.token);
-    self.generation = cluster.generation;
-    if (++cluster.arrived == cluster.blocks.size() * cluster.blocks[0]->thread_count) {
-      cluster.arrived = 0;
-      cluster.generation++;
-      this_worker->counters.barriers++;
-      for (const auto& block : cluster.blocks) block->wake(block->waiting_for_cluster);
-    }
-  }
-  if (!wait) return;
-  while (cluster.generation == self.generation) {
-    self.home().waiting_for_cluster.set(self.index());
-    wait_for(self, WaitKind::kCluster, 0, 0, where);
-  }
-  sanitizer::acquire(&cluster.token);
 }
 
 }  // namespace rungs::emulator::model

@@ -59,8 +59,9 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   }
   if (warp_groups.size() != thread_count / 128) warp_groups.clear();
   for (WarpGroup& group : warp_groups) group.clear();
+  shared.load(config.shared_bytes, index.x == 0 && index.y == 0 && index.z == 0);
+  bulk_groups.reset();
   copies.clear();
-  shared.load(config.shared_bytes);
 }
 
 Thread* Block::pick() {

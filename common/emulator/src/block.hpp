@@ -22,6 +22,7 @@
 namespace rungs::emulator {
 
 struct Block;
+struct BulkGroups;
 struct Cluster;
 
 /// What a suspended thread waits for; rendered by report.cpp.
@@ -35,8 +36,11 @@ enum class WaitKind : std::uint8_t {
   kCluster,
   kPoll,  // value: address
   kYield,
-  kGathering,  // value: which of the warp's
-  kAsyncCopy,  // value: copies that must have landed
+  kBulk,       // value: operations of its bulk groups, detail: 1 if only their sources must be read
+  kRegisters,  // value: registers a thread
+  kPrerequisites,  // griddepcontrol.wait
+  kGathering,      // value: which of the warp's
+  kAsyncCopy,      // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
@@ -90,6 +94,7 @@ struct Block : BlockContext {
   std::vector<Warp> warps;
   std::vector<WarpGroup> warp_groups;  // empty until the first wgmma instruction
   SharedMemory shared;
+  std::shared_ptr<BulkGroups> bulk_groups;  // null until the first bulk store or reduction
   AsyncCopies copies;
 
   static constexpr unsigned kLookAhead = 4;

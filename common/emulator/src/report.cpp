@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include "bulk.hpp"
 #include "worker.hpp"
 
 #include <cstdarg>
@@ -93,11 +94,20 @@ std::string describe(const Thread& thread) {
       return print("wgmma.wait_group: %llu multiplications must be done, %llu are", value,
                    Number{block.warp_groups[thread.index() / 128].done});
     case WaitKind::kCluster:
-      return "the cluster barrier";
+      return print("the cluster barrier {%u threads of the cluster have not arrived}",
+                   block.cluster->missing);
     case WaitKind::kPoll:
       return describe_poll(thread);
     case WaitKind::kYield:
       return "nanosleep in a loop";
+    case WaitKind::kBulk:
+      return print("cp.async.bulk.wait_group%s: its first %llu copies out of shared memory",
+                   thread.wait_detail_ != 0 ? ".read" : "", value);
+    case WaitKind::kRegisters:
+      return print("setmaxnreg.inc to %llu registers a thread {%u registers are free in the block}",
+                   value, block.cluster->members[block.rank].free_registers);
+    case WaitKind::kPrerequisites:
+      return "griddepcontrol.wait: the end of the launch before this one";
     case WaitKind::kGathering:
       return describe_gathering(thread);
     case WaitKind::kAsyncCopy:
@@ -192,11 +202,13 @@ void check_exit(Cluster& cluster) {
                  "expected and copied bytes disagree",
                  barrier.offset, static_cast<long long>(barrier.tx_bytes));
     }
+    check_bulk_exit(*block);
     for (const WarpGroup& group : block->warp_groups) {
       for (const auto& tile : group.tiles) {
         if (tile->users == 0) continue;
         fail_async(
-            *block, {}, "wgmma_wait<0>() before the accumulators are read",
+            *block, tile->where,
+            "wgmma_commit() and wgmma_wait<0>() before the accumulators are read",
             "a block ends with wgmma accumulators in flight: %d threads never waited for them",
             tile->users);
       }

@@ -83,6 +83,7 @@ void Worker::unload(std::size_t resident_index) {
   Launch& launch = *cluster->launch;
   while (cluster->has_operations() && !launch.aborted) cluster->land_one(false);
   if (!launch.aborted) check_exit(*cluster);
+  if (!launch.aborted) cluster->ended();
   if (launch.aborted) {
     for (const auto& block : cluster->blocks) {
       for (unsigned i = 0; i < block->thread_count; i++) {

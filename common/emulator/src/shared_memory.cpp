@@ -22,6 +22,9 @@ std::byte* map_slab() {
 
 constexpr int kPoison = 0xff;  // a NaN as bf16 and as float
 
+// Keeping what memory holds costs a copy of it. A mistake shows in a kernel's first rounds.
+constexpr std::uint32_t kKeptFences = 512;
+
 }  // namespace
 
 SharedMemory::SharedMemory() : memory_(map_slab()) {}
@@ -30,9 +33,10 @@ SharedMemory::~SharedMemory() {
   sanitizer::unpoison(memory_, kSlabBytes);
   munmap(memory_, kSlabBytes);
   if (view_ != nullptr) munmap(view_, kSlabBytes);
+  if (at_fence_ != nullptr) munmap(at_fence_, kSlabBytes);
 }
 
-void SharedMemory::load(std::uint32_t dynamic_bytes) {
+void SharedMemory::load(std::uint32_t dynamic_bytes, bool keep_fences) {
   if (sanitizer::thread_sanitizer()) {
     // A fresh mapping has a fresh shadow: the block does not seem to race with earlier ones.
     munmap(memory_, kSlabBytes);
@@ -43,6 +47,7 @@ void SharedMemory::load(std::uint32_t dynamic_bytes) {
   end_ = kBase + dynamic_bytes;
   tracking_ = false;
   fence_count = 0;
+  keep_fences_ = keep_fences;
   objects_.clear();
   poison(kBase, end_);
 }
@@ -50,6 +55,26 @@ void SharedMemory::load(std::uint32_t dynamic_bytes) {
 void SharedMemory::poison(std::uint32_t begin, std::uint32_t stop) {
   sanitizer::unpoison(memory_ + begin, stop - begin);
   std::memset(memory_ + begin, kPoison, stop - begin);
+}
+
+void SharedMemory::proxy_fence() {
+  fence_count++;
+  if (!keep_fences_ || fence_count > kKeptFences) return;
+  const sanitizer::Mute mute;
+  if (at_fence_ == nullptr) at_fence_ = map_slab();
+  // Not by one memcpy(): AddressSanitizer would object to what is poisoned.
+  for (std::uint32_t at = kBase; at < end_; at += kGranule) {
+    std::uint64_t chunk[2];
+    __builtin_memcpy(chunk, memory_ + at, sizeof(chunk));
+    __builtin_memcpy(at_fence_ + at, chunk, sizeof(chunk));
+    asm volatile("" ::: "memory");
+  }
+}
+
+bool SharedMemory::fenced(std::uint32_t offset) const {
+  if (seen_fence_[offset / kGranule] >= fence_count) return false;
+  if (!keep_fences_ || fence_count > kKeptFences) return true;
+  return std::memcmp(memory_ + offset, at_fence_ + offset, kGranule) == 0;
 }
 
 void* SharedMemory::static_object(const void* key, std::size_t size_bytes, std::size_t alignment) {
@@ -112,12 +137,14 @@ const std::byte* engine_read(Block& block, std::uint32_t offset, const char* rea
   }
   const std::byte* memory = shared.at(offset);
   if (std::memcmp(memory, shared.view(offset), kSize) != 0) {
-    if (shared.seen_fence(offset) >= shared.fence_count) {
-      fail_async(block, where,
-                 "fence_proxy_async() by the writers, then a barrier, before the multiplication",
-                 "proxy: %s reads shared memory at offset %u that threads wrote without a "
-                 "fence.proxy.async",
-                 reader, offset);
+    if (!shared.fenced(offset)) {
+      fail_async(
+          block, where,
+          "fence_proxy_async() by the writers after their stores, then a barrier, before the "
+          "multiplication",
+          "proxy: %s reads shared memory at offset %u that threads wrote without a "
+          "fence.proxy.async after it",
+          reader, offset);
       return nullptr;
     }
     std::memcpy(shared.view(offset), memory, kSize);
@@ -183,7 +210,7 @@ std::uint32_t map_shared(std::uint32_t address, std::uint32_t rank, Location whe
   return (address & 0xffffffu) | rank << 24;
 }
 
-void fence_proxy_async() { this_thread().home().shared.fence_count++; }
+void fence_proxy_async() { this_thread().home().shared.proxy_fence(); }
 
 void fence_memory() {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -27,7 +27,8 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
 
   /// Poisons what the launch declares; everything else must not be touched.
-  void load(std::uint32_t dynamic_bytes);
+  /// @param keep_fences remember what memory held at proxy fences: for one block of a launch
+  void load(std::uint32_t dynamic_bytes, bool keep_fences);
   /// Address of the static object `key`, created on first use; null if it does not fit.
   void* static_object(const void* key, std::size_t size_bytes, std::size_t alignment);
 
@@ -58,6 +59,11 @@ class SharedMemory {
     __builtin_memcpy(seen, view_ + offset, sizeof(seen));
     return ((memory[0] ^ seen[0]) | (memory[1] ^ seen[1])) == 0;
   }
+  /// fence.proxy.async by one of the block's threads.
+  void proxy_fence();
+  /// Whether a granule that is not what the proxy saw last was fenced: a fence came since then,
+  /// and, as far as fences are kept, nothing was written after the last one.
+  [[nodiscard]] bool fenced(std::uint32_t offset) const;
   std::uint32_t fence_count = 0;
 
  private:
@@ -71,6 +77,8 @@ class SharedMemory {
   };
   std::byte* memory_;
   std::byte* view_ = nullptr;
+  std::byte* at_fence_ = nullptr;  // memory at the last fence, while fence_count is below the limit
+  bool keep_fences_ = false;
   std::uint32_t dynamic_bytes_ = 0;
   std::uint32_t end_ = kBase;
   bool tracking_ = false;

@@ -10,6 +10,7 @@
 #include <rungs/ptx/sync.hpp>
 #include <rungs/ptx/tma.hpp>
 #include <rungs/ptx/wgmma.hpp>
+#include <rungs/testing/conforms.hpp>
 #include <rungs/testing/gpu_test.hpp>
 
 #include <gtest/gtest.h>
@@ -197,56 +198,79 @@ TEST(PlantedBugs, TheSoundPipelineIsRightInEverySchedule) {
 }
 
 TEST(PlantedBugs, ProducerParity) {
+  rungs::testing::planted("producer_parity", "deadlock report");
   expect_caught<Bug::kProducerParity>({"deadlock", "mbarrier at shared-memory offset",
                                        "phase of parity 0", "pending arrivals 4 of 4",
                                        "planted_bugs_test.cpp:"});
 }
-TEST(PlantedBugs, ConsumerParity) { expect_caught<Bug::kConsumerParity>({}); }
+TEST(PlantedBugs, ConsumerParity) {
+  rungs::testing::planted("consumer_parity", "report: wgmma reads a tile that still lands");
+  expect_caught<Bug::kConsumerParity>({"race", "tile copy #"});
+}
 TEST(PlantedBugs, MissingFullWait) {
+  rungs::testing::planted("no_wait_for_the_tiles", "report: wgmma reads a tile that still lands");
   expect_caught<Bug::kNoFullWait>({"race", "tile copy #", "mbarrier_wait()"});
 }
 TEST(PlantedBugs, EarlyRelease) {
+  rungs::testing::planted("early_stage_release", "report: wgmma reads a tile that still lands");
   expect_caught<Bug::kEarlyRelease>({"race", "refilled too early"});
 }
 TEST(PlantedBugs, MissingWgmmaWait) {
+  rungs::testing::planted("no_wgmma_wait", "report: wgmma reads a tile that still lands");
   expect_caught<Bug::kNoWgmmaWait>(
       {"race", "wgmma operand"});  // stages are handed back too early, too
 }
 TEST(PlantedBugs, MissingWgmmaFence) {
+  rungs::testing::planted("no_wgmma_fence", "report: registers touched since the last fence");
   expect_caught<Bug::kNoWgmmaFence>({"touched since the last wgmma.fence", "warp 0 lane 0"});
 }
 TEST(PlantedBugs, TransactionCountTooBig) {
+  rungs::testing::planted("expect_tx_too_many", "deadlock report: bytes still expected");
   expect_caught<Bug::kExpectTooMany>(
       {"deadlock", "bytes still expected 16", "initialised at planted_bugs_test.cpp"});
 }
-TEST(PlantedBugs, TransactionCountTooSmall) { expect_caught<Bug::kExpectTooFew>({}); }
+TEST(PlantedBugs, TransactionCountTooSmall) {
+  rungs::testing::planted("expect_tx_too_few", "report: wgmma reads a tile that still lands");
+  expect_caught<Bug::kExpectTooFew>({"race", "tile copy #"});
+}
 TEST(PlantedBugs, WrongStride) {
+  rungs::testing::planted("descriptor_stride", "report: operand out of bounds");
   expect_caught<Bug::kWrongStride>(
       {"wgmma operand A reads shared memory out of bounds", "stride bytes"});
 }
-TEST(PlantedBugs, WrongSwizzleInDescriptor) { expect_caught<Bug::kWrongSwizzle>({}); }
+TEST(PlantedBugs, WrongSwizzleInDescriptor) {
+  rungs::testing::planted("descriptor_swizzle", "wrong result");
+  expect_caught<Bug::kWrongSwizzle>({});
+}
 TEST(PlantedBugs, MapWithoutSwizzle) {
+  rungs::testing::planted("tensor_map_swizzle", "wrong result");
   const Outcome outcome = run_pipeline<Bug::kNone>({}, gpu::Swizzle::kNone);
   EXPECT_EQ(outcome.report, "");
   EXPECT_FALSE(outcome.right);
 }
 TEST(PlantedBugs, DoubleArrive) {
+  rungs::testing::planted("double_arrive", "deadlock report: phases run ahead");
   expect_caught<Bug::kDoubleArrive>(
       {"deadlock", "{current phase 32 (parity 0), pending arrivals 4 of 4"});
 }
 TEST(PlantedBugs, ArriveOnceTooOften) {
+  rungs::testing::planted("arrive_once_too_often", "report: more arrivals than the count");
   expect_caught<Bug::kArriveAfterExpect>({"more arrivals than its count of 1", "mbarrier_init()"});
 }
 TEST(PlantedBugs, TileOutOfBounds) {
+  rungs::testing::planted("tile_out_of_bounds", "report: TMA out of bounds");
   expect_caught<Bug::kTileOutOfBounds>({"TMA writes shared memory out of bounds"});
 }
 TEST(PlantedBugs, AccumulatorsWrittenInFlight) {
+  rungs::testing::planted("accumulators_written_in_flight", "report: registers written in flight");
   expect_caught<Bug::kForeignRegisters>(
       {"registers were written while a multiplication was in flight"});
 }
 
 // In program order thread 0 comes first and hides this one: random order shows it.
 TEST(PlantedBugs, MissingInitSync) {
+  rungs::testing::planted("no_barrier_after_mbarrier_init",
+                          "report in random order: not initialised");
   SKIP_UNDER_THREAD_SANITIZER();
   int caught = 0;
   for (std::uint64_t seed = 1; seed <= 5; seed++) {

@@ -34,7 +34,7 @@ struct ModelConfig {
 };
 
 struct TrainConfig {
-  int batch = 8;  ///< sequences a step, of all ranks together
+  int batch = 16;  ///< sequences a step, of all ranks together
   int steps = 250;
   int warmup_steps = 10;  ///< linear, then cosine to 10 % of lr
   float lr = 4e-3f;
@@ -45,7 +45,7 @@ struct TrainConfig {
 
   /// What the tour trains with: the defaults.
   static TrainConfig tour() { return {}; }
-  /// What `--quick` trains with: the same schedule in fewer steps.
+  /// What `--quick` trains with: the same schedule in fewer and smaller steps.
   static TrainConfig quick();
 };
 
