@@ -29,8 +29,9 @@ void launch_lanes(StreamHandle stream, std::uint32_t* out /* [kLaneRows][64] */)
 constexpr unsigned kSegmentRows = 12;
 /// Rows: idx, xor, down, up in segments of 4, 8, 16. Arguments: 5, 6, 3, 3 (xor also 9 in row 5).
 void launch_segments(StreamHandle stream, std::uint32_t* out /* [kSegmentRows][64] */);
-constexpr unsigned kIntegerRows = 5;
-/// Rows: prmt(a, b, c), dp4a of i32, of u32, funnel shifts left and right of a, b by c.
+constexpr unsigned kIntegerRows = 9;
+/// Rows: prmt(a, b, c), dp4a of i32, of u32, funnel shifts left and right of a, b
+/// by c; popc, clz, ctz and brev of a.
 void launch_integers(StreamHandle stream, const std::uint32_t* a, const std::uint32_t* b,
                      const std::uint32_t* c, std::uint32_t* out /* [kIntegerRows][count] */,
                      unsigned count);

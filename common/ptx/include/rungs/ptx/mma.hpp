@@ -15,8 +15,8 @@
 /// Rounding. Products are exact. The order of the additions, and how many bits each keeps, is the
 /// hardware's business: with S = |c| + sum |a b| of an element, an f32 result lies within
 /// K 2^-22 S of the exact one (K 2^-13 S for 8-bit floats), an f16 result within
-/// (4 + K 2^-10) 2^-11 S. Sums of small integers are exact. The emulator rounds once. Subnormals are
-/// kept; a NaN becomes the canonical one.
+/// (4 + K 2^-10) 2^-11 S. Sums of small integers are exact. The emulator rounds once. Subnormals
+/// are kept; a NaN becomes the canonical one.
 ///
 /// Executed by the whole warp, aligned; registers only, so no memory order. d and c may be the same
 /// array.
