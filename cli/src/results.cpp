@@ -1,6 +1,6 @@
 // `rungs results`: the table of committed results, made from their JSON files, and put between two
-// marks of a document, so that no figure there is typed by hand. The same for conformance: rows from
-// reports of tests, and the page made of them.
+// marks of a document, so that no figure there is typed by hand. The same for conformance: rows
+// from reports of tests, and the page made of them.
 #include "commands.hpp"
 #include "conformance.hpp"
 #include "results_table.hpp"

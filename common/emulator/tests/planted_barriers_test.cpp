@@ -94,7 +94,7 @@ TEST(PlantedBarriers, ASumThatNobodyCleared) {
   expect_caught(round<Round::kUninitialised>(), {});
 }
 
-// -------------------------------------------------------------------------------- a warp's sums
+// --------------------------------------------------------------------------------- a warp's sums
 
 enum class Sum { kNone, kInABranch, kOutsideMask, kOnlyLaneZero, kStepMissing, kElectInABranch };
 
@@ -151,7 +151,7 @@ TEST(PlantedBarriers, ElectInABranch) {
   expect_caught(sum<Sum::kElectInABranch>(), {"elect", "planted_barriers_test.cpp:"});
 }
 
-// ------------------------------------------------------------------------------- named barriers
+// -------------------------------------------------------------------------------- named barriers
 
 enum class Named { kNone, kCount, kId, kArriveForSync, kNoWaitForRoom };
 
@@ -210,7 +210,7 @@ TEST(PlantedBarriers, ABufferFilledBeforeItIsTaken) {
                 {"deadlock", "barrier 1 for 96 threads {64 arrived}"});
 }
 
-// ------------------------------------------------------------------------------- an mbarrier ring
+// ------------------------------------------------------------------------------ an mbarrier ring
 
 enum class Ring {
   kNone,

@@ -18,7 +18,7 @@ namespace {
 using rungs::testing::planted;
 using Words = std::vector<std::uint32_t>;
 
-// --------------------------------------------------------------------- through shared memory and back
+// ---------------------------------------------------------------- through shared memory and back
 
 enum class Bulk {
   kNone,
@@ -183,7 +183,7 @@ TEST(PlantedBulk, DropsForArrives) {
   expect_caught(bulk<Bulk::kDropsForArrives>(), {"more arrivals than its count of 0"});
 }
 
-// ------------------------------------------------------------------- another block's shared memory
+// ----------------------------------------------------------------- another block's shared memory
 
 enum class Peer {
   kNone,
@@ -294,7 +294,7 @@ TEST(PlantedPeers, StoresReadWithoutAWait) {
   expect_caught(peers<Peer::kNoWait>(), {"st.async: block rank", "has ended"});
 }
 
-// -------------------------------------------------------------------------------------- registers
+// ------------------------------------------------------------------------------------- registers
 
 enum class Registers { kNone, kNobodyGives, kPartOfTheGroup };
 

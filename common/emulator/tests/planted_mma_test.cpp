@@ -1,5 +1,5 @@
-// Bugs planted in a warp's multiplication: two stages that cp.async fills, ldmatrix, mma.sync. Every
-// kernel is right with kNone.
+// Bugs planted in a warp's multiplication: two stages that cp.async fills, ldmatrix, mma.sync.
+// Every kernel is right with kNone.
 
 #include "planted.hpp"
 

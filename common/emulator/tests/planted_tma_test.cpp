@@ -1,5 +1,5 @@
-// Bugs planted in tile copies: a ring of stages that TMA fills and threads read, and a cluster whose
-// blocks load halves of a tile for each other. Every kernel is right with kNone.
+// Bugs planted in tile copies: a ring of stages that TMA fills and threads read, and a cluster
+// whose blocks load halves of a tile for each other. Every kernel is right with kNone.
 
 #include "planted.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 using gpu::Swizzle;
 using rungs::testing::planted;
 
-// -------------------------------------------------------------------------------- a ring of tiles
+// ------------------------------------------------------------------------------- a ring of tiles
 
 enum class Copy {
   kNone,

@@ -85,7 +85,8 @@ class WgmmaConformance : public Conformance {
 };
 
 constexpr const char* kWrappers =
-    "wgmma_bf16 wgmma_descriptor wgmma_fence wgmma_commit wgmma_wait shared_u32";
+    "wgmma_bf16 wgmma_descriptor wgmma_fence wgmma_commit wgmma_wait shared_u32 "
+    "fence_proxy_async";
 constexpr Swizzle kSwizzles[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
 
 TEST_F(WgmmaConformance, EveryLayout) {
