@@ -6,7 +6,10 @@
 
 namespace rungs::emulator::model {
 
-void block_barrier(int id, int threads, bool wait, Location where) {
+namespace {
+
+// Any use, rules included.
+[[gnu::noinline]] void meet(int id, int threads, bool wait, Location where) {
   const sanitizer::Mute mute;
   Thread& self = this_thread();
   Block& block = self.home();
@@ -44,6 +47,28 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     wait_for(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
   }
   if (wait) sanitizer::acquire(&barrier.token);
+}
+
+}  // namespace
+
+// The common case by itself, as short as it goes: a thread arrives at __syncthreads(), is not the
+// last one, and the next thread can go on. All of a block's threads mostly come by in order.
+void block_barrier(int id, int threads, bool wait, Location where) {
+  Thread& self = this_thread();
+  Block& block = self.home();
+  if (threads >= 0 || !wait || static_cast<unsigned>(id) > 15 || !block.plain)
+    return meet(id, threads, wait, where);
+  NamedBarrier& barrier = block.barriers[id];
+  const unsigned arrived = barrier.arrived;
+  Worker& worker = *this_worker;
+  Thread* const next = worker.successor(self, block);
+  if (next == nullptr || arrived + 1 == block.thread_count || arrived == 0 ||
+      barrier.expected != block.thread_count)
+    return meet(id, threads, wait, where);
+  barrier.arrived = arrived + 1;
+  barrier.waiting.set(self.index());
+  note_wait(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
+  worker.hand_over(self, *next, block);
 }
 
 void cluster_barrier(bool arrive, bool wait, Location where) {

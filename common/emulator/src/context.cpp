@@ -2,8 +2,7 @@
 
 #if defined(__x86_64__) && !defined(RUNGS_EMULATOR_FCONTEXT)
 
-extern "C" void rungs_emulator_switch(void** save, void* to);
-
+// void switch_context(Context* save, Context to)
 asm(R"(
 .text
 .globl rungs_emulator_switch
@@ -37,8 +36,6 @@ Context make_context(void* top, std::size_t, void (*entry)()) {
   for (int i = 0; i < 6; i++) *--frame = nullptr;
   return frame;
 }
-
-void switch_context(Context* save, Context to) { rungs_emulator_switch(save, to); }
 
 }  // namespace rungs::emulator
 
