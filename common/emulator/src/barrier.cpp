@@ -32,12 +32,16 @@ namespace {
   }
   if (barrier.arrived == 0) {
     barrier.expected = expected;
+    // Without the last; the first one passes by below.
+    if (block.plain && expected == block.thread_count && expected > 2)
+      barrier.plain_arrivals = expected - 1;
   } else if (barrier.expected != expected) {
     fail(where, "all arrivals of a phase must name the same count",
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
          barrier.expected);
   }
   sanitizer::release(&barrier.token);
+  if (barrier.plain_arrivals > 0) barrier.plain_arrivals--;
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
     this_worker->counters.barriers++;
@@ -51,24 +55,21 @@ namespace {
 
 }  // namespace
 
-// The common case by itself, as short as it goes: a thread arrives at __syncthreads(), is not the
-// last one, and the next thread can go on. All of a block's threads mostly come by in order.
+// The common case by itself, as short as it goes: a thread arrives at __syncthreads(), is neither
+// the first nor the last one, and the next thread can go on. Threads mostly come by in order.
 void block_barrier(int id, int threads, bool wait, Location where) {
   Thread& self = this_thread();
   Block& block = self.home();
-  if (threads >= 0 || !wait || static_cast<unsigned>(id) > 15 || !block.plain)
+  if (threads >= 0 || !wait || static_cast<unsigned>(id) > 15)
     return meet(id, threads, wait, where);
   NamedBarrier& barrier = block.barriers[id];
-  const unsigned arrived = barrier.arrived;
-  Worker& worker = *this_worker;
-  Thread* const next = worker.successor(self, block);
-  if (next == nullptr || arrived + 1 == block.thread_count || arrived == 0 ||
-      barrier.expected != block.thread_count)
-    return meet(id, threads, wait, where);
-  barrier.arrived = arrived + 1;
+  Thread* const next = successor(self, block);
+  if (barrier.plain_arrivals == 0 || next == nullptr) return meet(id, -1, true, where);
+  barrier.plain_arrivals--;
+  barrier.arrived++;
   barrier.waiting.set(self.index());
   note_wait(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
-  worker.hand_over(self, *next, block);
+  hand_over(self, *next, block);
 }
 
 void cluster_barrier(bool arrive, bool wait, Location where) {

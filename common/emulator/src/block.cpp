@@ -51,6 +51,7 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   waiting_for_cluster.clear();
   for (NamedBarrier& barrier : barriers) {
     barrier.arrived = 0;
+    barrier.plain_arrivals = 0;
     barrier.waiting.clear();
   }
   mbarriers.clear();
@@ -72,7 +73,7 @@ Thread* Block::pick() {
   const auto i = static_cast<unsigned>(found);
   ready.reset(i);
   cursor = i + 1;
-  prefetch_after(i);
+  prefetch_after(threads[i]);
   return &threads[i];
 }
 

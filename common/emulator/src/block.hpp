@@ -63,6 +63,7 @@ struct alignas(64) Thread : ThreadContext {
 struct NamedBarrier {
   unsigned expected = 0;
   unsigned arrived = 0;
+  unsigned plain_arrivals = 0;  // that need no look at the rules: neither the first nor the last
   ThreadSet waiting;
   char token = 0;
 };
@@ -98,10 +99,10 @@ struct Block : BlockContext {
   Thread* pick();
   void wake(ThreadSet& waiting);
   /// Threads mostly go on in order. Their stacks do not fit in the first-level cache together:
-  /// fetches ahead of thread `i`.
-  void prefetch_after(unsigned i) const {
-    __builtin_prefetch(&threads[i + kLookAhead]);
-    const char* next = static_cast<const char*>(threads[i + 2].context);
+  /// fetches ahead of `thread`, one of `threads`.
+  static void prefetch_after(const Thread& thread) {
+    __builtin_prefetch(&thread + kLookAhead);
+    const char* next = static_cast<const char*>((&thread + 2)->context);
     __builtin_prefetch(next);
     __builtin_prefetch(next + 64);
     __builtin_prefetch(next + 128);

@@ -41,11 +41,6 @@ class Worker {
   /// Suspends the running thread; returns when it is picked again (it must be in a set, or
   /// somebody's waiter).
   void leave(Thread& self);
-  /// The thread that hand_over() may be given: the next in order, if it is runnable and has been
-  /// running. Null: leave() has to find out what to do. For Block::plain blocks only.
-  Thread* successor(const Thread& self, const Block& block) const;
-  /// leave() in favour of `next`, without its questions. To be the last call of a function.
-  void hand_over(Thread& self, Thread& next, Block& block);
   /// Suspends the running thread for good, after a report.
   [[noreturn]] void abandon(Thread& self);
   /// TSan: an identity for an asynchronous operation.
@@ -117,24 +112,25 @@ inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint
   this_worker->leave(self);
 }
 
-inline Thread* Worker::successor(const Thread& self, const Block& block) const {
+/// The thread that hand_over() may be given: the next in order, if it is runnable and has been
+/// running. Null: leave() has to find out what to do. For Block::plain blocks only.
+inline Thread* successor(const Thread& self, const Block& block) {
   const unsigned i = block.cursor;
   if (i >= block.thread_count || !block.ready.test(i)) return nullptr;
   Thread* const next = &block.threads[i];
-  if (next->stack == nullptr || block.launch->aborted.load(std::memory_order_relaxed) ||
-      !self.stack->has_room(stack_pointer()))
-    return nullptr;
-  return next;
+  return next->stack != nullptr && self.stack->has_room(stack_pointer()) ? next : nullptr;
 }
 
-inline void Worker::hand_over(Thread& self, Thread& next, Block& block) {
+/// leave() in favour of `next`, without its questions: whether the launch is aborted, above all, so
+/// not without bound. To be the last call of a function.
+inline void hand_over(Thread& self, Thread& next, Block& block) {
   const unsigned i = block.cursor;
   block.ready.reset(i);
   block.cursor = i + 1;
-  counters.fiber_switches++;
-  running = &next;
+  this_worker->counters.fiber_switches++;
+  this_worker->running = &next;
   current_thread = &next;
-  block.prefetch_after(i);
+  Block::prefetch_after(next);
   switch_context(&self.context, next.context);
 }
 
