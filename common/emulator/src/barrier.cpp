@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 namespace rungs::emulator::model {
@@ -34,9 +35,11 @@ void block_barrier(int id, int threads, bool wait, Location where) {
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
          barrier.expected);
   }
+  trace::meets(wait ? "bar.sync" : "bar.arrive", &barrier, true, wait, where, id);
   sanitizer::release(&barrier.token);
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
+    trace::met(&barrier);
     this_worker->counters.barriers++;
     block.wake(barrier.waiting);
   } else if (wait) {
@@ -50,12 +53,15 @@ void cluster_barrier(bool arrive, bool wait, Location where) {
   const sanitizer::Mute mute;
   Thread& self = this_thread();
   Cluster& cluster = *self.home().cluster;
+  trace::meets(arrive ? "barrier.cluster.arrive" : "barrier.cluster.wait", &cluster, arrive, wait,
+               where);
   if (arrive) {
     sanitizer::release(&cluster.token);
     self.generation = cluster.generation;
     if (++cluster.arrived == cluster.blocks.size() * cluster.blocks[0]->thread_count) {
       cluster.arrived = 0;
       cluster.generation++;
+      trace::met(&cluster);
       this_worker->counters.barriers++;
       for (const auto& block : cluster.blocks) block->wake(block->waiting_for_cluster);
     }

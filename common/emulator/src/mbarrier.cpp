@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <cstring>
@@ -55,6 +56,7 @@ MBarrier* lookup(Block& block, std::uint32_t offset, Location where) {
 
 void end_phase_if_complete(Block& block, MBarrier& barrier) {
   if (barrier.pending != 0 || barrier.tx_bytes != 0) return;
+  trace::mbarrier_phase_over(block, barrier);
   barrier.phase++;
   barrier.pending = barrier.count;
   this_worker->counters.barriers++;
@@ -84,6 +86,7 @@ bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size
   MBarrier* barrier = lookup(block, offset, where);
   if (barrier == nullptr) return false;
   sanitizer::release(&barrier->token);
+  trace::mbarrier_receives(block, *barrier, size_bytes);
   barrier->tx_bytes -= size_bytes;
   if (barrier->tx_bytes < -(std::int64_t{1} << 20)) {
     fail_async(block, where, "the bytes passed to mbarrier_arrive_expect_tx()",
@@ -119,6 +122,7 @@ void mbarrier_init(std::uint32_t address, std::uint32_t count, Location where) {
   barrier->phase = 0;
   barrier->tx_bytes = 0;
   barrier->initialised_at = where;
+  trace::mbarrier_init(block, *barrier, where);
   const Word word{kCookie ^ offset, barrier->index};
   __builtin_memcpy(block.shared.at(offset), &word, sizeof(word));
   sanitizer::access(block.shared.at(offset), sizeof(word), true);
@@ -141,6 +145,8 @@ void mbarrier_arrive(std::uint32_t address, std::uint32_t arrivals, std::uint32_
          barrier.offset, expect_bytes, static_cast<long long>(barrier.tx_bytes));
   }
   sanitizer::release(&barrier.token);
+  trace::mbarrier_arrives(arrivals != 0 ? "mbarrier.arrive" : "mbarrier.expect_tx", block, barrier,
+                          arrivals, expect_bytes, where);
   barrier.tx_bytes += expect_bytes;
   barrier.pending -= arrivals;
   end_phase_if_complete(block, barrier);
@@ -157,6 +163,7 @@ bool mbarrier_test(std::uint32_t address, std::uint32_t parity, bool wait, Locat
   if (parity > 1) fail(where, "phase & 1", "mbarrier wait for parity %u", parity);
   const std::uint32_t offset = address & kOffsetMask;
   MBarrier* barrier = lookup(block, offset, where);
+  trace::mbarrier_waits(wait ? "mbarrier.wait" : "mbarrier.try_wait", *barrier, parity, where);
   while ((barrier->phase & 1) == parity) {
     if (wait) {
       barrier->waiting.set(self.index());

@@ -4,11 +4,14 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace rungs::emulator {
@@ -67,6 +70,7 @@ const std::byte* gather_row(const TensorMapFields& map, std::int64_t x, std::int
 
 struct TileCopy final : Landing {
   void land(Cluster& cluster, const AsyncOperation& operation) override;
+  [[nodiscard]] trace::Description describe(const Block& block) const override;
 
   TensorMapFields map;
   std::uint32_t id = 0;
@@ -137,6 +141,20 @@ void TileCopy::land(Cluster& cluster, const AsyncOperation& operation) {
   }
 }
 
+trace::Description TileCopy::describe(const Block& /*block*/) const {
+  trace::Description result;
+  result.name = "tma load 2d";
+  result.bytes =
+      std::uint64_t{tile_bytes(map)} * static_cast<unsigned>(std::popcount(unsigned{cluster_mask}));
+  result.facts = {{"x", std::to_string(x)},
+                  {"y", std::to_string(y)},
+                  {"to shared offset", std::to_string(destination)},
+                  {"mbarrier", std::to_string(barrier)}};
+  if (std::popcount(unsigned{cluster_mask}) > 1)
+    result.facts.emplace_back("multicast mask", std::to_string(cluster_mask));
+  return result;
+}
+
 }  // namespace
 
 namespace model {
@@ -196,6 +214,7 @@ void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
     if ((copy->cluster_mask >> r & 1) != 0) claim(block, *cluster.blocks[r], *copy, where);
   }
+  trace::instruction("cp.async.bulk.tensor.2d", where);
   operation.landing = std::move(copy);
   cluster.submit(std::move(operation));
 }

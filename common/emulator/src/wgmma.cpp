@@ -1,7 +1,10 @@
 #include "wgmma.hpp"
 
+#include <rungs/core/error.hpp>
+
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "wgmma_math.hpp"
 #include "wgmma_operand.hpp"
 #include "worker.hpp"
@@ -156,11 +159,20 @@ class Products final : public Landing {
   void land(Cluster& /*cluster*/, const AsyncOperation& operation) override {
     land_products(*operation.block, warp_group_, number_);
   }
+  [[nodiscard]] trace::Description describe(const Block& block) const override;
 
  private:
   unsigned warp_group_;
   std::uint64_t number_;
 };
+
+trace::Description Products::describe(const Block& block) const {
+  const WarpGroup& group = block.warp_groups[warp_group_];
+  const Multiplication& multiplication = group.queue[number_ - group.first];
+  return {concat("wgmma m64n", multiplication.n, "k16"),
+          0,
+          {{"accumulates", multiplication.accumulate ? "yes" : "no"}}};
+}
 
 }  // namespace
 
@@ -184,6 +196,7 @@ void wgmma_fence(Location where) {
   Thread& self = this_thread();
   const sanitizer::Mute mute;
   warp_group_of(self, where).members[self.index() % kThreads].fenced = true;
+  trace::instruction("wgmma.fence", where);
 }
 
 void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64_t descriptor_a,
@@ -195,6 +208,8 @@ void wgmma_bf16(float* d, int n, bool transpose_a, bool transpose_b, std::uint64
   const unsigned t = self.index() % kThreads;
   if (n < 8 || n > 256 || n % 8 != 0)
     fail(where, "8 to 256, a multiple of 8", "wgmma with N = %d", n);
+
+  trace::instruction("wgmma n", where, n);
 
   const std::uint64_t number = group.members[t].posted++;
   if (number == group.first + group.queue.size()) {
@@ -250,6 +265,7 @@ void wgmma_commit(Location where) {
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
   const std::uint32_t committed = group.members[t].groups++;
+  trace::commits("wgmma.commit_group", committed, group.members[t].posted, where);
   if (committed == group.group_ends.size()) {
     group.group_ends.push_back(group.members[t].posted);
   } else if (group.group_ends[committed] != group.members[t].posted) {
@@ -265,8 +281,10 @@ void wgmma_wait(int pending, Location where) {
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
   std::uint64_t end = 0;
-  if (group.members[t].groups > static_cast<std::uint64_t>(pending)) {
+  if (group.members[t].groups > static_cast<std::uint64_t>(pending))
     end = group.group_ends[group.members[t].groups - static_cast<std::uint64_t>(pending) - 1];
+  trace::waits_for_multiplications("wgmma.wait_group", pending, end, where);
+  if (end > 0) {
     while (group.done < end) {
       group.waiting.set(self.index());
       wait_for(self, WaitKind::kWgmma, end, 0, where);
