@@ -99,7 +99,9 @@ WarpInstruction& Recorder::step(const char* name, std::int64_t number, Location 
   WarpInstruction& instruction = warp.instructions[found->second];
   if (instruction.lanes != 0) instruction.lanes |= 1u << self.index() % 32;
   lane.instruction = found->second;
-  lane.now = std::max(lane.now, instruction.at) + 1;  // lanes that had less to do catch up
+  // The warp meets again after a branch: lanes that had less to do catch up.
+  instruction.at = std::max(instruction.at, lane.now);
+  lane.now = instruction.at + 1;
   now = std::max(now, lane.now);
   return instruction;
 }
@@ -134,6 +136,7 @@ void Recorder::issue(AsyncOperation& operation) {
   record.rank = operation.block->rank;
   record.warp = self.index() / 32;
   record.warp_group = self.index() / 128;
+  record.instruction = lane().instruction;
   record.issued = lane().now - (lane().now > 0 ? 1 : 0);
   record.description = operation.landing->describe(*operation.block);
   record.where = operation.where;

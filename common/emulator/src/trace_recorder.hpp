@@ -42,8 +42,9 @@ struct OperationRecord {
   unsigned rank = 0;  // of the block that issued it
   unsigned warp = 0;
   unsigned warp_group = 0;
-  Step issued = 0;  // the step of the instruction
-  Step landed = 0;  // 0: not yet
+  std::size_t instruction = 0;  // of the warp
+  Step issued = 0;              // the step of the instruction
+  Step landed = 0;              // 0: not yet
   Description description;
   Location where;
   bool drawn = false;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace rungs::emulator::trace {
@@ -41,6 +42,10 @@ Slice slice_of(const WarpInstruction& instruction) {
   return slice;
 }
 
+bool is_on_mbarrier(const WarpInstruction& instruction) {
+  return std::string_view(instruction.site.name).starts_with("mbarrier");
+}
+
 Slice wait_of(const WarpInstruction& instruction, Step end) {
   Slice slice;
   slice.what = What::kWait;
@@ -50,8 +55,7 @@ Slice wait_of(const WarpInstruction& instruction, Step end) {
   slice.name = instruction.polls ? "polls" : concat("waits: ", instruction.site.name);
   if (instruction.number != kNoNumber && !instruction.polls)
     slice.name += concat(" ", instruction.number);
-  const bool on_mbarrier = std::string(instruction.site.name).starts_with("mbarrier");
-  if (on_mbarrier && instruction.waits_for != kNoNumber)
+  if (is_on_mbarrier(instruction) && instruction.waits_for != kNoNumber)
     slice.name += concat(" phase ", instruction.waits_for);
   slice.facts.emplace_back("lanes", lanes_text(instruction.lanes));
   add_place(slice.facts, instruction.site.where);
@@ -153,14 +157,25 @@ class Builder {
     for (const WarpInstruction& instruction : block_.warps[w].instructions) {
       if (instruction.lanes == 0) continue;
       slices.push_back(slice_of(instruction));
-      if (instruction.wait_end > instruction.at + 1)
-        slices.push_back(wait_of(instruction, recorder_.now));
+      if (instruction.wait_end <= instruction.at + 1) continue;
+      slices.push_back(wait_of(instruction, recorder_.now));
+      slices.back().mbarrier = barrier_of(instruction);
     }
     Track& track = cta_.tracks.emplace_back();
     track.what = What::kInstruction;
     track.owner = w;
     track.name = concat("warp ", w);
     track.slices = flatten(std::move(slices));
+  }
+
+  // The number of the mbarrier that it waits for; -1: of none.
+  [[nodiscard]] int barrier_of(const WarpInstruction& instruction) const {
+    if (!is_on_mbarrier(instruction)) return -1;
+    int found = -1;
+    for (std::size_t i = 0; i < block_.barriers.size(); i++) {
+      if (block_.barriers[i].offset == instruction.number) found = static_cast<int>(i);
+    }
+    return found;
   }
 
   void add_operations(What what, unsigned group, const std::string& name) {
@@ -187,8 +202,11 @@ class Builder {
       add_place(slice.facts, operation->where);
       const Step end = slice.end;
       const std::size_t track = lanes.add(std::move(slice));
-      if (operation->landed != 0)
-        cta_.arrows.push_back({operation->warp, operation->issued, track, end});
+      const auto& instructions = block_.warps[operation->warp].instructions;
+      if (operation->landed == 0 || operation->instruction >= instructions.size()) continue;
+      const WarpInstruction& issuer = instructions[operation->instruction];
+      if (issuer.lanes != 0 && issuer.at < end)
+        cta_.arrows.push_back({operation->warp, issuer.at, track, end});
     }
   }
 

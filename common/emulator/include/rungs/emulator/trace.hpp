@@ -43,6 +43,7 @@ struct Slice {
   Step begin = 0;
   Step end = 0;             ///< above begin
   bool unfinished = false;  ///< it had not ended when the launch did
+  int mbarrier = -1;        ///< a wait: Track::owner of the mbarrier that it waits for
   std::string name;
   Facts facts;
 };
