@@ -62,7 +62,7 @@ std::string text_of(const emulator::Index3& index) {
   return fmt::format("{},{},{}", index.x, index.y, index.z);
 }
 
-/// How many of each, for a list of names.
+/// "1 first, 2 second": the launches of a run, by their numbers.
 std::string counted(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 12; ++i)
@@ -81,7 +81,9 @@ std::string counted(const std::vector<std::string>& names) {
                                counted(launched)));
 }
 
-trace::Trace record(const TraceOptions& options, const TraceTarget& target) {
+/// @param launched set to the kernels that the run launches
+trace::Trace record(const TraceOptions& options, const TraceTarget& target,
+                    std::vector<std::string>* launched) {
   const gpu::Device device = gpu::Device::open(0);
   device.make_current();
   ladder::Machine machine;
@@ -102,7 +104,8 @@ trace::Trace record(const TraceOptions& options, const TraceTarget& target) {
   trial->time_once();
   device.synchronize();
   std::optional<trace::Trace> traced = session.take();
-  if (!traced) complain_of_launch(options, target, session.launched());
+  *launched = session.launched();
+  if (!traced) complain_of_launch(options, target, *launched);
   if (traced->ctas.empty()) {
     throw UsageError(fmt::format("launch {} of {} has no block {}: its grid is {}", options.launch,
                                  traced->kernel, options.cta, text_of(traced->grid)));
@@ -118,6 +121,7 @@ void show_totals(const trace::Trace& traced) {
                   "phases, {} switches between threads\n",
                   totals.blocks, totals.blocks == 0 ? 0 : totals.threads / totals.blocks,
                   totals.mma_flops, totals.barriers, totals.fiber_switches));
+  if (totals.instructions.empty()) return;
   Table instructions({"wrapped instruction", "by warps", "by threads"});
   for (const trace::InstructionCount& count : totals.instructions)
     instructions.add_row(
@@ -177,12 +181,20 @@ int run_trace(const TraceOptions& options) {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
   steps_of(options.steps, &from, &to);
-  const trace::Trace traced = record(options, target);
+  std::vector<std::string> launched;
+  const trace::Trace traced = record(options, target, &launched);
   heading(
       fmt::format("{}/{} on {}", target.operation.name, target.rung_name(), target.case_name()));
   write(fmt::format("  kernel {}, grid {}, block {}, cluster {}; asynchronous work lands {}\n",
                     traced.kernel, text_of(traced.grid), text_of(traced.block),
                     text_of(traced.cluster), traced.schedule));
+  if (launched.size() > 1)
+    paragraph(fmt::format("a run launches (--launch, --kernel): {}", counted(launched)));
+  if (traced.totals.instructions.empty()) {
+    paragraph(
+        warn("This kernel executes no wrapped instruction, so its timeline is empty: plain "
+             "C++ between wrappers is not seen."));
+  }
   write_files(options, traced);
   show_totals(traced);
   return 0;

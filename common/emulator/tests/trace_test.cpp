@@ -376,5 +376,35 @@ TEST(Trace, AClusterSharesOneClock) {
   }));
 }
 
+TEST(Trace, ThePictureIsWellFormed) {
+  const PipelineRun run = trace_pipeline({Async::kRandom, 3, 45});
+  ASSERT_TRUE(run.trace);
+  const std::string svg = trace::to_svg(*run.trace, run.trace->ctas.at(0));
+  // Every element is closed, and every bar lies inside the picture.
+  std::vector<std::string> open;
+  for (std::size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const std::size_t end = svg.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = svg.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find(' '));
+    if (name.front() == '/') {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ("/" + open.back(), name);
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  for (const char* text :
+       {"warp 4", "copies", "warpgroup 0: groups", "M3  mbarrier", "phase 2", "random, seed 3"})
+    EXPECT_NE(svg.find(text), std::string::npos) << text;
+  EXPECT_TRUE(rungs::testing::has(rungs::testing::error_of([&] {
+                                    static_cast<void>(trace::to_svg(*run.trace, run.trace->ctas[0],
+                                                                    {.from = 9, .to = 9}));
+                                  }),
+                                  "shows nothing"));
+}
+
 }  // namespace
 }  // namespace rungs::emulator::testing
