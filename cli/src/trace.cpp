@@ -11,12 +11,16 @@
 #include "screen.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <rungs/core/error.hpp>
 #include <rungs/core/file.hpp>
+#include <rungs/core/suggest.hpp>
 #include <rungs/core/table.hpp>
 #include <rungs/core/text.hpp>
 #include <rungs/emulator/options.hpp>
 #include <rungs/emulator/trace.hpp>
+
+#include <algorithm>
 #endif
 
 namespace rungs::cli {
@@ -76,11 +80,20 @@ std::string counted(const std::vector<std::string>& names) {
                                       target.rung_name(), target.case_name());
   if (launched.empty())
     throw UsageError(fmt::format("{} launches no kernel: there is nothing to trace", run));
-  throw UsageError(fmt::format("{} has no launch {}{}; it launches: {}", run, options.launch,
-                               options.kernel.empty() ? "" : " of " + options.kernel,
-                               counted(launched)));
+  if (options.kernel.empty())
+    throw UsageError(fmt::format("{} has no launch {}; it launches: {}", run, options.launch,
+                                 counted(launched)));
+  std::vector<std::string> kernels;
+  for (const std::string& name : launched) {
+    if (std::find(kernels.begin(), kernels.end(), name) == kernels.end()) kernels.push_back(name);
+  }
+  const std::string nearest = did_you_mean(options.kernel, kernels);
+  throw UsageError(fmt::format("{} has no launch {} of '{}'{} Its kernels: {}", run, options.launch,
+                               options.kernel, nearest.empty() ? "." : nearest,
+                               fmt::join(kernels, ", ")));
 }
 
+/// The asked-for launch of a checked run; of a check in which a launch fails, that launch.
 /// @param launched set to the kernels that the run launches
 trace::Trace record(const TraceOptions& options, const TraceTarget& target,
                     std::vector<std::string>* launched) {
@@ -89,17 +102,24 @@ trace::Trace record(const TraceOptions& options, const TraceTarget& target,
   ladder::Machine machine;
   machine.device = &device;
   emulator::set_options(schedule_of(options));
-  const std::unique_ptr<ladder::Trial> trial =
-      target.operation.trial(target.rung, target.case_index, machine);
-  if (!trial->outcome().checked) {
-    RUNGS_THROW(kInternal, target.operation.name, "/", target.rung_name(), " on ",
-                target.case_name(), " failed its check: ", trial->outcome().note);
-  }
   trace::Request request;
   request.kernel = options.kernel;
-  request.launch = options.launch;
   request.cta = cta_of(options.cta);
   request.most_events = options.events;
+  std::unique_ptr<ladder::Trial> trial;
+  {
+    request.launch = 0;  // a launch that fails is the last one
+    trace::Session check(request);
+    trial = target.operation.trial(target.rung, target.case_index, machine);
+    if (!trial->outcome().checked) {
+      *launched = check.launched();
+      std::optional<trace::Trace> failed = check.take();
+      if (failed && !failed->report.empty() && !failed->ctas.empty()) return *std::move(failed);
+      RUNGS_THROW(kInternal, target.operation.name, "/", target.rung_name(), " on ",
+                  target.case_name(), " failed its check: ", trial->outcome().note);
+    }
+  }
+  request.launch = options.launch;
   trace::Session session(request);
   trial->time_once();
   device.synchronize();
@@ -116,9 +136,10 @@ trace::Trace record(const TraceOptions& options, const TraceTarget& target,
 void show_totals(const trace::Trace& traced) {
   const trace::Totals& totals = traced.totals;
   heading("Counted in the whole launch");
-  write(
-      fmt::format("  {} blocks of {} threads, {} FLOPs on tensor cores, {} barriers and mbarrier "
-                  "phases, {} switches between threads\n",
+  paragraph(
+      fmt::format("blocks: {} of {} threads; tensor cores: {} FLOPs; barriers and mbarrier phases: "
+                  "{}; switches "
+                  "between threads: {}",
                   totals.blocks, totals.blocks == 0 ? 0 : totals.threads / totals.blocks,
                   totals.mma_flops, totals.barriers, totals.fiber_switches));
   if (totals.instructions.empty()) return;
@@ -196,6 +217,11 @@ int run_trace(const TraceOptions& options) {
              "C++ between wrappers is not seen."));
   }
   write_files(options, traced);
+  if (!traced.report.empty()) {
+    heading("The launch failed");
+    write(traced.report + "\n");
+    return 1;
+  }
   show_totals(traced);
   return 0;
 }

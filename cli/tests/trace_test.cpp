@@ -69,7 +69,8 @@ TEST(Trace, WordsThatNameNothingGetTheNearest) {
       {{"gemm_bf16", "--cta", "1;2"}, {"--cta takes", "'1;2'"}},
       {{"gemm_bf16", "--steps", "9:3"}, {"--steps takes", "'9:3'"}},
       {{"gemm_bf16", "--launch", "3"}, {"has no launch 3", "it launches: 1 gemm_tma_wgmma"}},
-      {{"gemm_bf16", "--kernel", "other"}, {"has no launch 1 of other"}},
+      {{"gemm_bf16", "--kernel", "gemm_tma_wgma"},
+       {"of 'gemm_tma_wgma'; did you mean 'gemm_tma_wgmma'?"}},
       {{"gemm_bf16", "--schedule", "never"}, {"never", "late"}},
   };
   for (const auto& complaint : complaints) {

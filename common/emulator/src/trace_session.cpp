@@ -35,7 +35,6 @@ Index3 index_of(const gpu::Dim3& extent) { return {extent.x, extent.y, extent.z}
 }  // namespace
 
 Session::Session(Request request) : state_(std::make_shared<State>()) {
-  RUNGS_REQUIRE(request.launch >= 1, "launches are counted from 1, got 0");
   state_->request = std::move(request);
   const std::lock_guard lock(mutex);
   RUNGS_REQUIRE(current == nullptr, "a launch is being traced already: one session at a time");
@@ -72,7 +71,8 @@ std::shared_ptr<LaunchTrace> choose(const LaunchRequest& launch, const Options& 
     const std::lock_guard lock(session->mutex);
     session->launched.push_back(launch.name);
     if (!request.kernel.empty() && request.kernel != launch.name) return nullptr;
-    if (++session->matching != request.launch) return nullptr;
+    ++session->matching;
+    if (request.launch != 0 && session->matching != request.launch) return nullptr;
   }
   return std::make_shared<LaunchTrace>(request, session, launch, options);
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kLabels = 190;  // pixels left of the axis
 constexpr int kHead = 44;
-constexpr double kLetter = 5.6;  // of the small text, on average
+constexpr double kWideStep = 40;  // pixels a step from which on instructions are named
+constexpr double kLetter = 5.6;   // of the small text, on average
 
 constexpr std::string_view kBusy = "#7b8794";
 constexpr std::string_view kWaiting = "#eceff3";
@@ -143,7 +144,7 @@ class Picture {
                pixels(std::max(width - 0.4, 0.4)), "\" height=\"", height - 2, "\" fill=\"", colour,
                "\"", unfinished ? " stroke=\"#c0392b\" stroke-dasharray=\"3\"" : "", "/>\n");
     if (static_cast<double>(text.size()) * kLetter + 4 > width) return;
-    const bool dark = colour == kCopying || colour == kMultiplying;
+    const bool dark = colour != kWaiting && colour != kPhases[0] && colour != kPhases[1];
     text_at(x + 2, y_ + height - 4, text,
             dark ? "font-size=\"9\" fill=\"white\"" : "font-size=\"9\" fill=\"#444\"");
   }
@@ -156,12 +157,12 @@ class Picture {
       const std::string_view colour = colour_of(first);
       Step end = first.end;
       std::size_t next = i + 1;
-      while (first.what == What::kInstruction && next < slices.size() &&
+      while (first.what == What::kInstruction && scale_ < kWideStep && next < slices.size() &&
              slices[next].what == What::kInstruction && slices[next].begin == end &&
              colour_of(slices[next]) == colour) {
         end = slices[next++].end;
       }
-      const bool named = first.what != What::kInstruction;
+      const bool named = first.what != What::kInstruction || scale_ >= kWideStep;
       bar(first.begin, end, height, colour, named ? short_name(first) : "", first.unfinished);
       i = next;
     }

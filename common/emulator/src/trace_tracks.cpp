@@ -51,7 +51,7 @@ Slice wait_of(const WarpInstruction& instruction, Step end) {
   slice.what = What::kWait;
   slice.begin = instruction.at + 1;
   slice.unfinished = instruction.wait_end == kOpen;
-  slice.end = slice.unfinished ? std::max(end, slice.begin) + 1 : instruction.wait_end;
+  slice.end = slice.unfinished ? std::max(end, slice.begin + 1) : instruction.wait_end;
   slice.name = instruction.polls ? "polls" : concat("waits: ", instruction.site.name);
   if (instruction.number != kNoNumber && !instruction.polls)
     slice.name += concat(" ", instruction.number);
@@ -133,7 +133,8 @@ class Builder {
   Builder(const Recorder& recorder, const BlockRecord& block, unsigned rank)
       : recorder_(recorder),
         block_(block),
-        rank_(rank) {
+        rank_(rank),
+        end_(recorder.now + 1 + recorder.now / 16) {
     cta_.index = block.index;
     cta_.dropped = block.dropped;
   }
@@ -158,7 +159,7 @@ class Builder {
       if (instruction.lanes == 0) continue;
       slices.push_back(slice_of(instruction));
       if (instruction.wait_end <= instruction.at + 1) continue;
-      slices.push_back(wait_of(instruction, recorder_.now));
+      slices.push_back(wait_of(instruction, end_));
       slices.back().mbarrier = barrier_of(instruction);
     }
     Track& track = cta_.tracks.emplace_back();
@@ -193,7 +194,7 @@ class Builder {
       slice.what = what;
       slice.begin = operation->issued + 1;
       slice.unfinished = operation->landed == 0;
-      slice.end = slice.unfinished ? std::max(recorder_.now, slice.begin) + 1 : operation->landed;
+      slice.end = slice.unfinished ? end_ : operation->landed;
       slice.name = operation->description.name;
       slice.facts = operation->description.facts;
       if (operation->description.bytes != 0)
@@ -222,7 +223,7 @@ class Builder {
       slice.what = What::kGroup;
       slice.begin = group.begin;
       slice.unfinished = !record.done.reached(group.end - 1);
-      slice.end = slice.unfinished ? recorder_.now + 1 : record.done.times[group.end - 1];
+      slice.end = slice.unfinished ? end_ : record.done.times[group.end - 1];
       if (slice.end <= slice.begin) slice.end = slice.begin + 1;  // done before it was committed
       slice.name = concat("group ", i);
       slice.facts.emplace_back("multiplications", std::to_string(group.end - begin));
@@ -244,7 +245,7 @@ class Builder {
       slice.begin = begin;
       slice.unfinished = !barrier.ends.reached(i);
       if (slice.unfinished && phase.arrivals == 0 && phase.landed_bytes == 0) break;
-      begin = slice.unfinished ? recorder_.now + 1 : barrier.ends.times[i];
+      begin = slice.unfinished ? end_ : barrier.ends.times[i];
       slice.end = std::max(begin, slice.begin + 1);
       slice.name = concat("phase ", i);
       slice.facts = {{"parity", std::to_string(i & 1)},
@@ -278,6 +279,7 @@ class Builder {
   const Recorder& recorder_;
   const BlockRecord& block_;
   const unsigned rank_;
+  const Step end_;  // of what is never over: a little to the right of everything else
   Cta cta_;
 };
 

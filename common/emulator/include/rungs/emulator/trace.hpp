@@ -122,8 +122,8 @@ struct Trace {
 
 /// Which launch, and which of its blocks.
 struct Request {
-  std::string kernel;                    ///< only launches of this name; empty: any
-  std::uint64_t launch = 1;              ///< the n-th of them from now on
+  std::string kernel;        ///< only launches of this name; empty: any
+  std::uint64_t launch = 1;  ///< the n-th of them from now on; 0: each, the last is kept
   std::optional<Index3> cta = Index3{};  ///< the block with a timeline; none: all blocks
   std::size_t most_events = 200'000;     ///< of the timeline; what comes later is only counted
 };
@@ -131,7 +131,7 @@ struct Request {
 /// Traces one launch of the process, on any device. One session at a time.
 class Session {
  public:
-  /// @throws Error kInvalidArgument if there is a session already or `request.launch` is 0
+  /// @throws Error kInvalidArgument if there is a session already
   explicit Session(Request request);
   ~Session();
   Session(const Session&) = delete;
