@@ -1,8 +1,7 @@
-// Barriers of a block and of a cluster.
+// Barriers of a block.
 
 #include "report.hpp"
 #include "sanitizer.hpp"
-#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 namespace rungs::emulator::model {
@@ -35,11 +34,9 @@ void block_barrier(int id, int threads, bool wait, Location where) {
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
          barrier.expected);
   }
-  trace::meets(wait ? "bar.sync" : "bar.arrive", &barrier, true, wait, where, id);
   sanitizer::release(&barrier.token);
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
-    trace::met(&barrier);
     this_worker->counters.barriers++;
     block.wake(barrier.waiting);
   } else if (wait) {
@@ -47,31 +44,6 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     wait_for(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
   }
   if (wait) sanitizer::acquire(&barrier.token);
-}
-
-void cluster_barrier(bool arrive, bool wait, Location where) {
-  const sanitizer::Mute mute;
-  Thread& self = this_thread();
-  Cluster& cluster = *self.home().cluster;
-  trace::meets(arrive ? "barrier.cluster.arrive" : "barrier.cluster.wait", &cluster, arrive, wait,
-               where);
-  if (arrive) {
-    sanitizer::release(&cluster.token);
-    self.generation = cluster.generation;
-    if (++cluster.arrived == cluster.blocks.size() * cluster.blocks[0]->thread_count) {
-      cluster.arrived = 0;
-      cluster.generation++;
-      trace::met(&cluster);
-      this_worker->counters.barriers++;
-      for (const auto& block : cluster.blocks) block->wake(block->waiting_for_cluster);
-    }
-  }
-  if (!wait) return;
-  while (cluster.generation == self.generation) {
-    self.home().waiting_for_cluster.set(self.index());
-    wait_for(self, WaitKind::kCluster, 0, 0, where);
-  }
-  sanitizer::acquire(&cluster.token);
 }
 
 }  // namespace rungs::emulator::model

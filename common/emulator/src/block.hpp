@@ -34,6 +34,8 @@ enum class WaitKind : std::uint8_t {
   kCluster,
   kPoll,  // value: address
   kYield,
+  kRegisters,      // value: registers a thread
+  kPrerequisites,  // griddepcontrol.wait
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null

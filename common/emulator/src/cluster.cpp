@@ -44,8 +44,16 @@ void land(Cluster& cluster, const AsyncOperation& operation) {
 void Cluster::load(Launch& new_launch, std::uint64_t index) {
   launch = &new_launch;
   const gpu::LaunchConfig& config = new_launch.request->config;
-  arrived = 0;
   generation = 0;
+  members.resize(blocks.size());
+  for (BlockInCluster& member : members) {
+    member.arrived.clear();
+    member.aligned.clear();
+    member.triggered = false;
+    member.registers.clear();
+    member.exchanges.clear();
+    member.waiting_for_registers.clear();
+  }
   operations.clear();
   first_operation = 0;
   operation_ids = 0;
@@ -65,6 +73,7 @@ void Cluster::load(Launch& new_launch, std::uint64_t index) {
     blocks[r]->load(new_launch, *this, r, at);
   }
   live = new_launch.threads_per_block * static_cast<unsigned>(blocks.size());
+  missing = live;
 }
 
 bool Cluster::has_ready() const {

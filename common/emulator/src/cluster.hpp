@@ -39,6 +39,29 @@ struct AsyncOperation {
   std::uint32_t trace_id = 0;
 };
 
+/// Who executes an .aligned instruction: lanes of one warp, at one place.
+struct AlignedUse {
+  Location where;
+  unsigned lanes = 0;
+};
+
+/// What a block needs only for the cluster's and its own registers' sake; see cluster_barrier.cpp
+/// and registers.cpp.
+struct BlockInCluster {
+  ThreadSet arrived;                // at the cluster barrier, and have not waited since
+  std::vector<AlignedUse> aligned;  // by warp
+  bool triggered = false;           // griddepcontrol.launch_dependents
+  // Registers; empty until the first setmaxnreg.
+  struct WarpRegisters {
+    unsigned count = 0;   // a thread
+    bool chosen = false;  // by a setmaxnreg
+  };
+  std::vector<WarpRegisters> registers;  // by warp
+  std::vector<AlignedUse> exchanges;     // by warpgroup: warps that executed the same setmaxnreg
+  unsigned free_registers = 0;
+  ThreadSet waiting_for_registers;
+};
+
 struct Cluster {
   Launch* launch = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;
@@ -48,9 +71,10 @@ struct Cluster {
   std::unique_ptr<trace::Recorder> recorder;  // of a traced launch
 
   // cluster barrier
-  unsigned arrived = 0;
+  unsigned missing = 0;  // threads that live and have not arrived in this phase
   std::uint64_t generation = 0;
   char token = 0;
+  std::vector<BlockInCluster> members;  // by rank
 
   std::vector<AsyncOperation> operations;
   std::size_t first_operation = 0;
@@ -70,6 +94,12 @@ struct Cluster {
   void rearm();
   /// Queues the operation, or carries it out at once (Async::kEarly).
   void submit(AsyncOperation operation);
+  /// A thread of block `rank` has ended: the cluster barrier waits for it no more.
+  void thread_ended(unsigned rank, unsigned thread);
+  void end_barrier_phase();
+  /// All threads have ended: what must not be left open, and blocks that release dependent launches
+  /// by their end.
+  void ended();
   /// Carries out one operation: the oldest multiplication, else the oldest copy; or a random
   /// operation that no other of its stream precedes.
   void land_one(bool at_random);

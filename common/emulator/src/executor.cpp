@@ -198,7 +198,8 @@ void Executor::check(const LaunchRequest& request) const {
   }
 }
 
-void Executor::submit(std::shared_ptr<const LaunchRequest> request, Done done) {
+void Executor::submit(std::shared_ptr<const LaunchRequest> request, Done done,
+                      Dependence dependence) {
   auto launch = std::make_unique<Launch>();
   const gpu::LaunchConfig& config = request->config;
   launch->threads_per_block = static_cast<unsigned>(config.block.count());
@@ -209,6 +210,8 @@ void Executor::submit(std::shared_ptr<const LaunchRequest> request, Done done) {
   launch->trace = trace::choose(*request, launch->options);
   launch->request = std::move(request);
   launch->done = std::move(done);
+  launch->dependence = std::move(dependence);
+  launch->untriggered_blocks = config.grid.count();
   sanitizer::release(&launch->start_token);
   const std::lock_guard lock(impl_->mutex);
   const std::uint64_t pieces = launch->cluster_count;

@@ -33,6 +33,10 @@ struct Launch {
   std::uint64_t unfinished_clusters = 0;  // 0: over
   std::vector<Slot> reserved;  // cooperative: room taken for clusters that no worker has yet
 
+  Dependence dependence;
+  std::atomic<std::uint64_t> untriggered_blocks{0};  // have not released dependents nor ended
+  std::atomic<bool> triggers{false};                 // a block has released dependents by itself
+
   std::atomic<bool> aborted{false};
   std::mutex report_mutex;
   std::string report;  // the first failure

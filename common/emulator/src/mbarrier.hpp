@@ -23,6 +23,8 @@ struct MBarrier {
   std::int64_t tx_bytes = 0;  // signed: copies may land before the phase expects them
   ThreadSet waiting;
   Location initialised_at;
+  Location invalidated_at;
+  bool valid = false;  // initialised and not invalidated
   char token = 0;
 };
 

@@ -93,11 +93,17 @@ std::string describe(const Thread& thread) {
       return print("wgmma.wait_group: %llu multiplications must be done, %llu are", value,
                    Number{block.warp_groups[thread.index() / 128].done});
     case WaitKind::kCluster:
-      return "the cluster barrier";
+      return print("the cluster barrier {%u threads of the cluster have not arrived}",
+                   block.cluster->missing);
     case WaitKind::kPoll:
       return describe_poll(thread);
     case WaitKind::kYield:
       return "nanosleep in a loop";
+    case WaitKind::kRegisters:
+      return print("setmaxnreg.inc to %llu registers a thread {%u registers are free in the block}",
+                   value, block.cluster->members[block.rank].free_registers);
+    case WaitKind::kPrerequisites:
+      return "griddepcontrol.wait: the end of the launch before this one";
     case WaitKind::kNothing:
       break;
   }

@@ -90,6 +90,7 @@ void Worker::unload(std::size_t resident_index) {
   }
   if (cluster->recorder != nullptr) launch.trace->add(std::move(cluster->recorder));
   if (!launch.aborted) check_exit(*cluster);
+  if (!launch.aborted) cluster->ended();
   if (launch.aborted) {
     for (const auto& block : cluster->blocks) {
       for (unsigned i = 0; i < block->thread_count; i++) {

@@ -108,6 +108,7 @@ void Worker::thread_ended(Thread& thread) {
   block.ended.set(thread.index());
   block.live--;
   block.cluster->live--;
+  block.cluster->thread_ended(block.rank, thread.index());
   progress++;
 }
 

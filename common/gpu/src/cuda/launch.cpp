@@ -58,7 +58,7 @@ void launch_raw(std::string_view name, const LaunchConfig& config, StreamHandle 
   const detail::DeviceGuard guard(ordinal);
   if (config.shared_bytes > 0) opt_in_shared_memory(name, kernel, ordinal, config.shared_bytes);
 
-  std::array<cudaLaunchAttribute, 2> attributes{};
+  std::array<cudaLaunchAttribute, 3> attributes{};
   unsigned count = 0;
   if (config.cluster.count() > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
@@ -70,6 +70,11 @@ void launch_raw(std::string_view name, const LaunchConfig& config, StreamHandle 
   if (config.cooperative) {
     attributes[count].id = cudaLaunchAttributeCooperative;
     attributes[count].val.cooperative = 1;
+    ++count;
+  }
+  if (config.programmatic) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count].val.programmaticStreamSerializationAllowed = 1;
     ++count;
   }
   cudaLaunchConfig_t launch{};

@@ -64,6 +64,26 @@ bool Operation::start(const Completion& completion) const {
   }
 }
 
+bool Operation::start(const Completion& completion, emulator::Dependence dependence) const {
+  if (device_->failed()) return true;
+  const auto* kernel = std::get_if<KernelOperation>(&what_);
+  if (kernel == nullptr) return start(completion);
+  try {
+    device_->executor().submit(
+        kernel->request, [completion](const std::string& report) { completion.finish(report); },
+        std::move(dependence));
+  } catch (const std::exception& error) {
+    device_->fail(concat(describe(), " could not be started: ", error.what()));
+    return true;
+  }
+  return false;
+}
+
+bool Operation::may_start_early() const {
+  const auto* kernel = std::get_if<KernelOperation>(&what_);
+  return kernel != nullptr && kernel->request->config.programmatic;
+}
+
 std::string Operation::describe() const {
   return std::visit([](const auto& what) { return detail::describe(what); }, what_);
 }

@@ -39,6 +39,11 @@ class Operation {
   /// device failed, nothing runs any more and this is true at once.
   /// @note the operation must live until it has ended
   [[nodiscard]] bool start(const Completion& completion) const;
+  /// The same for a kernel that takes part in programmatic dependent launch.
+  [[nodiscard]] bool start(const Completion& completion, emulator::Dependence dependence) const;
+  /// Whether it is a kernel, and one that may start before the work ahead of it has ended.
+  [[nodiscard]] bool is_kernel() const { return std::holds_alternative<KernelOperation>(what_); }
+  [[nodiscard]] bool may_start_early() const;
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] DeviceState& device() const { return *device_; }
 

@@ -16,6 +16,14 @@ class OperationWork final : public Work {
   bool start(StreamState& stream) override {
     return operation_.start({&stream, StreamState::kFrontEnded});
   }
+  bool start_in_slot(StreamState& stream, unsigned slot,
+                     std::shared_ptr<emulator::Prerequisite> before) override {
+    const Completion ended{&stream, StreamState::slot_ended(slot)};
+    if (!operation_.is_kernel()) return operation_.start(ended);
+    const Completion released{&stream, StreamState::slot_released(slot)};
+    return operation_.start(ended, {[released] { complete(released); }, std::move(before)});
+  }
+  [[nodiscard]] bool may_start_early() const override { return operation_.may_start_early(); }
   std::string describe() const override { return operation_.describe(); }
 
  private:
@@ -48,14 +56,21 @@ std::string StreamState::describe() const {
 }
 
 void StreamState::enqueue(std::unique_ptr<Work> work) {
+  bool begin = false;
+  Early early;
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
     ++queued_;
-    if (running_) return;
+    begin = !running_;
     running_ = true;
+    if (!begin) early = choose_early();
   }
-  complete({this, kBegin});
+  if (begin) {
+    complete({this, kBegin});
+  } else {
+    start(std::move(early));
+  }
 }
 
 void StreamState::add(Operation operation) {
@@ -68,41 +83,112 @@ void StreamState::add(Operation operation) {
 }
 
 void StreamState::completed(std::size_t step) noexcept {
-  if (step == kFrontEnded && !retire()) return;
-  for (;;) {
-    Work* front = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      front = queue_.front().get();
+  switch (step) {
+    case kBegin:
+      if (start_front()) advance();
+      return;
+    case kFrontEnded:
+      return advance();
+    case kSlotReleased:
+    case kSlotReleased + 1: {
+      Early early;
+      {
+        const std::lock_guard lock(mutex_);
+        slots_[step - kSlotReleased].released = true;
+        early = choose_early();
+      }
+      return start(std::move(early));
     }
-    if (!front->start(*this)) return;
-    if (!retire()) return;
+    default: {
+      const auto slot = static_cast<unsigned>(step - kSlotEnded);
+      {
+        const std::lock_guard lock(mutex_);
+        slots_[slot].ended = true;
+        if (slot != front_slot_) return;  // the work ahead of it is still running
+      }
+      return advance();
+    }
   }
+}
+
+// The front has ended: starts what follows, as far as that ends at once.
+void StreamState::advance() {
+  Early early;
+  while (retire(&early)) {
+    if (!start_front()) return;
+  }
+  start(std::move(early));
+}
+
+// True: it has ended. False: it is running, and `this` may be gone.
+bool StreamState::start_front() {
+  Work* front = nullptr;
+  unsigned slot = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    front = queue_.front().get();
+    slot = front_slot_;
+    slots_[slot].started = true;
+    slots_[slot].prerequisite = std::make_shared<emulator::Prerequisite>();
+  }
+  return front->start_in_slot(*this, slot, nullptr);
+}
+
+// With the mutex held: the work behind the front, if it may start now; it then counts as started.
+StreamState::Early StreamState::choose_early() {
+  const Slot& front = slots_[front_slot_];
+  const unsigned slot = 1 - front_slot_;
+  if (queue_.size() < 2 || !front.started || front.ended || !front.released ||
+      slots_[slot].started || !queue_[1]->may_start_early()) {
+    return {};
+  }
+  slots_[slot].started = true;
+  slots_[slot].prerequisite = std::make_shared<emulator::Prerequisite>();
+  return {queue_[1].get(), slot, front.prerequisite};
+}
+
+// `this` lives until the chosen work has ended, and no longer.
+void StreamState::start(Early early) {
+  if (early.work == nullptr) return;
+  if (early.work->start_in_slot(*this, early.slot, std::move(early.before)))
+    complete({this, slot_ended(early.slot)});
 }
 
 void StreamState::failed(std::size_t, const std::string& report) { device_.fail(report); }
 
-// Whether there is more to run. When not, `this` may be gone.
-bool StreamState::retire() {
-  std::unique_ptr<Work> ended;
-  bool last = false;
-  {
-    const std::lock_guard lock(mutex_);
-    ended = std::move(queue_.front());
-    queue_.pop_front();
-    const bool more = !queue_.empty();
-    if (!more) {
-      running_ = false;
-      last = closed_;
+// Ends the front, and work behind it that started early and has ended too. Whether there is more to
+// start; if not, `this` may be gone, but for the work `early` that may start before its turn.
+bool StreamState::retire(Early* early) {
+  for (;;) {
+    std::unique_ptr<Work> ended;  // destroyed after the lock is released
+    bool last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      ended = std::move(queue_.front());
+      queue_.pop_front();
+      slots_[front_slot_].prerequisite->end();
+      slots_[front_slot_] = {};
+      front_slot_ = 1 - front_slot_;
+      const bool more = !queue_.empty();
+      if (!more) {
+        running_ = false;
+        last = closed_;
+      }
+      // Under the lock to the end: who sees the count may destroy the stream, and takes the lock
+      // for it.
+      ended_.fetch_add(1, std::memory_order_release);
+      waiter_.wake();
+      if (more) {
+        const Slot& front = slots_[front_slot_];
+        if (!front.started) return true;
+        if (front.ended) continue;
+        *early = choose_early();  // else its own end goes on from here
+        return false;
+      }
     }
-    // Under the lock to the end: who sees the count may destroy the stream, and takes the lock for
-    // it.
-    ended_.fetch_add(1, std::memory_order_release);
-    waiter_.wake();
-    if (more) return true;
+    if (last) device_.forget_stream(this);
+    return false;
   }
-  if (last) device_.forget_stream(this);
-  return false;
 }
 
 void StreamState::drain(const Deadline& deadline) {

@@ -28,13 +28,22 @@ class Work {
   /// Begins. True: it has ended. False: complete({&stream, StreamState::kFrontEnded}) will be
   /// called, perhaps before this returns; the work may be gone by then.
   virtual bool start(StreamState& stream) = 0;
+  /// The same for work that others may start before the end of, or that may itself start early:
+  /// StreamState::ended(slot) will be completed, after StreamState::released(slot) if ever.
+  virtual bool start_in_slot(StreamState& stream, unsigned /*slot*/,
+                             std::shared_ptr<emulator::Prerequisite> /*before*/) {
+    return start(stream);
+  }
+  [[nodiscard]] virtual bool may_start_early() const { return false; }
   [[nodiscard]] virtual std::string describe() const = 0;
 };
 
 /// Thread safe.
 class StreamState final : public Completable, public std::enable_shared_from_this<StreamState> {
  public:
-  enum Step : std::size_t { kFrontEnded, kBegin };
+  enum Step : std::size_t { kFrontEnded, kBegin, kSlotEnded, kSlotReleased = kSlotEnded + 2 };
+  static std::size_t slot_ended(unsigned slot) { return kSlotEnded + slot; }
+  static std::size_t slot_released(unsigned slot) { return kSlotReleased + slot; }
 
   StreamState(DeviceState& device, std::string name);
   ~StreamState();
@@ -67,7 +76,26 @@ class StreamState final : public Completable, public std::enable_shared_from_thi
   void failed(std::size_t step, const std::string& report) override;
 
  private:
-  bool retire();
+  // The front of the queue, or the work behind it that was started early.
+  struct Slot {
+    bool started = false;
+    bool ended = false;
+    bool released = false;  // what is behind it may start
+    std::shared_ptr<emulator::Prerequisite> prerequisite;
+  };
+
+  // Work behind the front that was chosen to start early; null if there is none.
+  struct Early {
+    Work* work = nullptr;
+    unsigned slot = 0;
+    std::shared_ptr<emulator::Prerequisite> before;
+  };
+
+  void advance();
+  bool retire(Early* early);
+  bool start_front();
+  Early choose_early();
+  void start(Early early);
 
   static constexpr std::uint64_t kAlive = 0x52756e677353746dull;
   std::uint64_t magic_ = kAlive;  // tells a handle from garbage
@@ -76,6 +104,8 @@ class StreamState final : public Completable, public std::enable_shared_from_thi
   mutable std::mutex mutex_;  // of what follows, except that the front is read by whoever runs it
   std::deque<std::unique_ptr<Work>> queue_;
   bool running_ = false;
+  Slot slots_[2];
+  unsigned front_slot_ = 0;
   bool closed_ = false;
   std::shared_ptr<Capture> capture_;
   std::atomic<bool> capturing_ = false;  // whether capture_ is set, for the fast path

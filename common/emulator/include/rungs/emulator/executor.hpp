@@ -10,6 +10,7 @@
 #include <rungs/config.hpp>
 #include <rungs/gpu/launch.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,26 @@ struct LaunchRequest {
   ParameterBlock parameters;
 };
 
+/// The end of a launch, as griddepcontrol.wait of the launch after it waits for it.
+class Prerequisite {
+ public:
+  /// All that the launch has written is visible to whoever sees it over.
+  void end();
+  [[nodiscard]] bool over();
+
+ private:
+  std::atomic<bool> over_{false};
+  char token_ = 0;
+};
+
+/// How a launch takes part in programmatic dependent launch.
+struct Dependence {
+  /// Called at most once, from inside the launch, when all its blocks have executed
+  /// griddepcontrol.launch_dependents or ended. It may call submit().
+  std::function<void()> release;
+  std::shared_ptr<Prerequisite> prerequisite;  ///< null: there is nothing to wait for
+};
+
 /// What happened on an executor since it was made. In place of times, which mean nothing for a GPU.
 struct Counters {
   std::uint64_t launches = 0;
@@ -82,7 +103,7 @@ class Executor {
   ///         can have
   void check(const LaunchRequest& request) const;
   /// Queues a checked launch and returns.
-  void submit(std::shared_ptr<const LaunchRequest> request, Done done);
+  void submit(std::shared_ptr<const LaunchRequest> request, Done done, Dependence dependence = {});
   /// Queues host work (copies, fills) that a worker runs between blocks, then `done`. `work` must
   /// not wait for anything else on this executor.
   void submit_host(std::function<void()> work, std::function<void()> done);

@@ -21,6 +21,11 @@ struct LaunchConfig {
   Dim3 cluster{};             ///< blocks a cluster; grid must be a multiple
   bool cooperative =
       false;  ///< all blocks resident at once: kernels whose blocks wait for each other
+  /// May start before the kernel ahead of it on the stream has ended, as soon as all blocks of that
+  /// one have called ptx::launch_dependents() or ended. It must call
+  /// ptx::wait_for_prerequisites() before it reads what that kernel writes, and before it writes
+  /// what that kernel reads. CUDA: programmatic stream serialization.
+  bool programmatic = false;
 };
 
 /// Parameters of one launch: addresses and sizes, in order. Copied before launch_raw() returns.

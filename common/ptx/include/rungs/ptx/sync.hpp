@@ -7,6 +7,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if !RUNGS_GPU_CUDA
+#include <rungs/emulator/model_memory.hpp>
+#endif
+
 namespace rungs::ptx {
 
 /// Waits for all threads of the block; their writes to shared and global memory are visible
@@ -155,24 +159,28 @@ RUNGS_DEVICE bool elect_one(RUNGS_WHERE) {
 #endif
 }
 
-/// Raises the warp's registers a thread to `Registers` (a multiple of 8, 24 to 256); waits until
-/// they are free. All warps of a warpgroup, aligned. PTX: setmaxnreg.inc. The emulator has no
-/// register file: nothing happens.
+/// Raises the warp's registers a thread to `Registers` (a multiple of 8, 24 to 256, not below the
+/// present number); waits until the block has them free. All warps of a warpgroup, aligned. PTX:
+/// setmaxnreg.inc. The emulator keeps the accounts (model::set_registers()).
 template <int Registers>
-RUNGS_DEVICE void setmaxnreg_inc() {
+RUNGS_DEVICE void setmaxnreg_inc(RUNGS_WHERE) {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
 #if RUNGS_GPU_CUDA
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+#else
+  emulator::model::set_registers(Registers, true, where);
 #endif
 }
 
-/// Gives registers above `Registers` a thread back. All warps of a warpgroup, aligned. PTX:
-/// setmaxnreg.dec.
+/// Gives registers above `Registers` a thread (a multiple of 8, 24 to 256, not above the present
+/// number) back to the block. All warps of a warpgroup, aligned. PTX: setmaxnreg.dec.
 template <int Registers>
-RUNGS_DEVICE void setmaxnreg_dec() {
+RUNGS_DEVICE void setmaxnreg_dec(RUNGS_WHERE) {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
 #if RUNGS_GPU_CUDA
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+#else
+  emulator::model::set_registers(Registers, false, where);
 #endif
 }
 
@@ -227,7 +235,7 @@ RUNGS_DEVICE void cluster_arrive(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 #else
-  emulator::model::cluster_barrier(true, false, where);
+  emulator::model::cluster_barrier_arrive(true, true, where);
 #endif
 }
 
@@ -237,7 +245,7 @@ RUNGS_DEVICE void cluster_wait(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #else
-  emulator::model::cluster_barrier(false, true, where);
+  emulator::model::cluster_barrier_wait(true, where);
 #endif
 }
 
