@@ -198,7 +198,8 @@ void check_exit(Cluster& cluster) {
       for (const auto& tile : group.tiles) {
         if (tile->users == 0) continue;
         fail_async(
-            *block, {}, "wgmma_wait<0>() before the accumulators are read",
+            *block, tile->where,
+            "wgmma_commit() and wgmma_wait<0>() before the accumulators are read",
             "a block ends with wgmma accumulators in flight: %d threads never waited for them",
             tile->users);
       }

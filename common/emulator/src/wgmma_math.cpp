@@ -17,7 +17,7 @@ struct Vector {
 // Four columns of the tile at a time, rows in passes of Lanes * Vectors: 4 * Vectors accumulators
 // that must stay in registers. So the loops over them are parameter packs, which are unrolled
 // before registers are assigned. Whether the compiler fuses multiplication and addition does not
-// matter: the product of bf16 values is exact.
+// matter: the product of two operands is exact.
 template <int Lanes, int Vectors, std::size_t... I, std::size_t... J>
 [[gnu::always_inline]] inline void multiply(float* tile, const float* a, const float* b,
                                             std::size_t b_pitch, int n, int k,
@@ -103,6 +103,38 @@ bool multiply_tile_with(const char* name, float* tile, const float* a, const flo
   if (chosen == nullptr) return false;
   chosen(tile, a, b, b_pitch, n, k);
   return true;
+}
+
+void round_to_f16(float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; i++) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, values + i, sizeof(bits));
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    // Normal: to 10 mantissa bits. Subnormal: to multiples of 2^-24, the last bit of [0.5, 1).
+    std::uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1)) & ~0x1fffu;
+    normal = normal >= 0x47800000u ? 0x7f800000u : normal;  // 65536 and above: infinity
+    float small;
+    __builtin_memcpy(&small, &magnitude, sizeof(small));
+    small = (small + 0.5f) - 0.5f;
+    std::uint32_t subnormal;
+    __builtin_memcpy(&subnormal, &small, sizeof(subnormal));
+    std::uint32_t rounded = magnitude < 0x38800000u ? subnormal : normal;  // 2^-14
+    rounded = magnitude > 0x7f800000u ? 0x7fffffffu : rounded;
+    rounded |= bits & 0x80000000u;
+    __builtin_memcpy(values + i, &rounded, sizeof(rounded));
+  }
+}
+
+void add_integers(float* sums, const float* products, std::size_t count, bool saturate) {
+  for (std::size_t i = 0; i < count; i++) {
+    std::int32_t sum;
+    __builtin_memcpy(&sum, sums + i, sizeof(sum));
+    const auto term = static_cast<std::int32_t>(products[i]);
+    std::int32_t result;
+    const bool overflow = __builtin_add_overflow(sum, term, &result);
+    if (saturate && overflow) result = term < 0 ? INT32_MIN : INT32_MAX;
+    __builtin_memcpy(sums + i, &result, sizeof(result));
+  }
 }
 
 }  // namespace rungs::emulator

@@ -4,8 +4,8 @@
 ///
 /// A tile is kept by columns, float[n][64]. Inside a column the rows are in "fragment order": rows
 /// r and r + 8 of a warp's 16 are neighbours, because a thread owns both. Every element is the sum,
-/// in order of k, of products of bf16 values. Such a product is exact in f32 (unless it
-/// underflows), so fused and separate multiply-add round alike, and all code paths give the same
+/// in order of k, of products of operands. Such a product is exact in f32 (unless it underflows: no
+/// operand type has more than 11 significant bits), so fused and separate multiply-add round alike, and all code paths give the same
 /// bits.
 
 #include <rungs/config.hpp>
@@ -27,5 +27,11 @@ void multiply_tile(float* tile, const float* a, const float* b, std::size_t b_pi
 /// machine lacks it.
 bool multiply_tile_with(const char* name, float* tile, const float* a, const float* b,
                         std::size_t b_pitch, int n, int k);
+
+/// Rounds every value to the nearest f16, ties to even.
+void round_to_f16(float* values, std::size_t count);
+/// Adds whole-numbered floats to 32-bit integers, whose bits lie in `sums`: wrapping around, or
+/// stopping at the ends of the range.
+void add_integers(float* sums, const float* products, std::size_t count, bool saturate);
 
 }  // namespace rungs::emulator

@@ -375,5 +375,29 @@ TEST(WgmmaMath, AllPathsAgree) {
   EXPECT_FALSE(multiply_tile_with("unknown", nullptr, nullptr, nullptr, 0, 0, 0));
 }
 
+// Every f16, the floats around it and the middles between neighbours, of both signs.
+TEST(WgmmaMath, RoundsToTheNearestF16) {
+  std::vector<float> values;
+  for (unsigned bits = 0; bits < 0x7c00; bits++) {
+    const float value = to_float(f16{static_cast<std::uint16_t>(bits)});
+    const float next =
+        bits == 0x7bff ? 65536.0f : to_float(f16{static_cast<std::uint16_t>(bits + 1)});
+    const float middle = (value + next) / 2;
+    for (const float x : {value, std::nextafter(value, INFINITY), std::nextafter(middle, 0.0f),
+                          middle, std::nextafter(middle, INFINITY)}) {
+      values.push_back(x);
+      values.push_back(-x);
+    }
+  }
+  for (const float x : {1e-30f, 1e-42f, 7e4f, 1e30f, INFINITY}) values.push_back(x);
+  std::vector<float> rounded = values;
+  round_to_f16(rounded.data(), rounded.size());
+  for (std::size_t i = 0; i < values.size(); i++)
+    ASSERT_EQ(rounded[i], to_float(to_f16(values[i]))) << values[i];
+  float nan = NAN;
+  round_to_f16(&nan, 1);
+  EXPECT_TRUE(std::isnan(nan));
+}
+
 }  // namespace
 }  // namespace rungs::emulator::testing

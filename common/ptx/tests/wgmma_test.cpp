@@ -2,6 +2,9 @@
 // ("Shared Memory Matrix Layout"), and multiplied in double.
 
 #include "fixture.hpp"
+#include "wgmma_layout.hpp"
+
+#include <rungs/testing/conforms.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -11,71 +14,6 @@
 
 namespace rungs::ptx::test {
 namespace {
-
-using gpu::Swizzle;
-
-std::uint32_t span_of(Swizzle swizzle) {
-  switch (swizzle) {
-    case Swizzle::k128B:
-      return 128;
-    case Swizzle::k64B:
-      return 64;
-    case Swizzle::k32B:
-      return 32;
-    default:
-      return 16;
-  }
-}
-
-// Byte of chunk `chunk` of row `row` in an atom of 8 rows of `span` bytes: in each 128-byte line of
-// the picture the chunk's index inside the span is xored with the line's number.
-std::uint32_t in_atom(std::uint32_t span, std::uint32_t row, std::uint32_t chunk) {
-  const std::uint32_t line = row * span / 128;
-  return row * span + (chunk ^ line % (span / 16)) * 16;
-}
-
-// One operand: 64 or n of M or N, 16 * steps of K, dense.
-struct Operand {
-  bool mn_major = false;
-  Swizzle swizzle = Swizzle::kNone;
-  std::uint32_t extent = 64;
-  std::uint32_t steps = 1;
-  std::uint32_t leading = 16, stride = 0, advance = 0;
-
-  void lay_out() {
-    const std::uint32_t span = span_of(swizzle);
-    if (swizzle == Swizzle::kNone) {
-      // 128-byte core matrices of 8 x 8: along M or N first (K-major), along K first (MN-major).
-      leading = mn_major ? 128 : extent / 8 * 128;
-      stride = mn_major ? 256 : 128;
-      advance = mn_major ? extent / 8 * 256 : 2 * leading;
-    } else if (mn_major) {
-      stride = 8 * span;  // atoms of span bytes x 8 of K: along K first
-      leading = 2 * steps * stride;
-      advance = 2 * stride;
-    } else {
-      stride = 8 * span;  // one atom wide: K goes on inside the span
-      advance = 32;
-    }
-  }
-  [[nodiscard]] bool fits() const {
-    const std::uint32_t span = span_of(swizzle);
-    if (!mn_major && swizzle != Swizzle::kNone) return 32 * steps <= span;
-    return swizzle == Swizzle::kNone || extent % (span / 2) == 0;
-  }
-  [[nodiscard]] std::uint32_t place(std::uint32_t mn, std::uint32_t k) const {
-    const std::uint32_t span = span_of(swizzle), step = k / 16, wide = span / 2;
-    if (swizzle == Swizzle::kNone) {
-      const std::uint32_t core = mn / 8 * stride + k % 16 / 8 * leading + step * advance;
-      return core + (mn_major ? k % 8 * 16 + mn % 8 * 2 : mn % 8 * 16 + k % 8 * 2);
-    }
-    if (mn_major) {
-      return mn / wide * leading + k / 8 * stride + in_atom(span, k % 8, mn % wide / 8) +
-             mn % 8 * 2;
-    }
-    return mn / 8 * stride + in_atom(span, mn % 8, k / 8) + k % 8 * 2;
-  }
-};
 
 class WgmmaConformance : public Conformance {
  protected:
@@ -98,7 +36,7 @@ class WgmmaConformance : public Conformance {
         for (std::uint32_t k = 0; k < depth; k++) {
           const float value = draw();
           matrix[mn * depth + k] = value;
-          const std::uint32_t byte = operand.place(mn, k);
+          const std::uint32_t byte = operand.place(mn, k, 2);
           ASSERT_LE(byte + 2, kImageBytes);
           image[byte / 4] = (image[byte / 4] & ~(0xffffu << byte % 4 * 8)) |
                             static_cast<std::uint32_t>(to_bf16(value).bits) << byte % 4 * 8;
@@ -146,9 +84,12 @@ class WgmmaConformance : public Conformance {
   }
 };
 
+constexpr const char* kWrappers =
+    "wgmma_bf16 wgmma_descriptor wgmma_fence wgmma_commit wgmma_wait shared_u32";
 constexpr Swizzle kSwizzles[] = {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B};
 
 TEST_F(WgmmaConformance, EveryLayout) {
+  testing::conforms(kWrappers);
   for (const bool a_mn : {false, true}) {
     for (const bool b_mn : {false, true}) {
       for (const Swizzle swizzle_a : kSwizzles) {
@@ -164,6 +105,7 @@ TEST_F(WgmmaConformance, EveryLayout) {
 }
 
 TEST_F(WgmmaConformance, EveryWidth) {
+  testing::conforms(kWrappers);
   for (const std::uint32_t n : {32u, 64u, 96u, 128u, 192u, 256u}) {
     for (const bool a_mn : {false, true}) {
       for (const bool b_mn : {false, true}) {
@@ -177,6 +119,7 @@ TEST_F(WgmmaConformance, EveryWidth) {
 }
 
 TEST_F(WgmmaConformance, Rounding) {
+  testing::conforms(kWrappers);
   for (const bool accumulate : {false, true}) {
     check({false, Swizzle::k128B, 64, 4}, {true, Swizzle::k128B, 128, 4}, accumulate, false);
     check({true, Swizzle::k128B, 64, 4}, {false, Swizzle::k128B, 256, 4}, accumulate, false);

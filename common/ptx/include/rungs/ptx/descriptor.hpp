@@ -27,17 +27,20 @@ RUNGS_DEVICE std::uint32_t shared_u32(const void* pointer RUNGS_AND_WHERE) {
 ///                 512 or 256 bytes)
 ///     bits 62-63  swizzle: 0 none, 1 128B, 2 64B, 3 32B
 ///
-/// With T = 8 bf16 (16 bytes) and S = swizzle span (32, 64, 128 bytes), before swizzling:
+/// With T = 16 bytes of elements (8 of 16 bits) and S = swizzle span (32, 64, 128 bytes), before
+/// swizzling; K-major is the same in bytes for every type, MN-major exists for 16 bits:
 ///
 ///     K-major,  none      8 rows of 16 bytes make a 128-byte core matrix;
-///                         leading: to the next 8 of K, stride: to the next 8 rows
+///                         leading: to the next T of K, stride: to the next 8 rows
 ///     K-major,  swizzled  rows of S bytes; leading: ignored, stride: to the next 8 rows (8 S if
-///                         dense). The next 16 of K inside the span: add 32 to the address
+///                         dense). The next 2 T of K inside the span: add 32 to the address
 ///     MN-major, none      8 rows (K) of 16 bytes make a core matrix;
 ///                         leading: to the next 8 of K, stride: to the next 8 of M or N
 ///     MN-major, swizzled  rows (K) of S bytes; leading: to the next S / 2 elements of M or N,
 ///                         stride: to the next 8 of K (8 S if dense)
 ///
+/// Address, leading and stride bytes are multiples of 16 below 256 KB: the fields hold no more. The
+/// emulator refuses a descriptor that lost something.
 /// @param shared_address from shared_u32(), 16-byte aligned
 RUNGS_HD std::uint64_t wgmma_descriptor(std::uint32_t shared_address, std::uint32_t leading_bytes,
                                         std::uint32_t stride_bytes, gpu::Swizzle swizzle) {
@@ -45,7 +48,15 @@ RUNGS_HD std::uint64_t wgmma_descriptor(std::uint32_t shared_address, std::uint3
                                : swizzle == gpu::Swizzle::k64B ? 2
                                : swizzle == gpu::Swizzle::k32B ? 3
                                                                : 0;
-  return std::uint64_t{(shared_address & 0x3ffffu) >> 4} |
+#if RUNGS_GPU_CUDA
+  constexpr std::uint64_t lost = 0;
+#else
+  const std::uint64_t lost = ((shared_address | leading_bytes | stride_bytes) & 15u) != 0 ||
+                                     ((leading_bytes | stride_bytes) >> 18) != 0
+                                 ? 1u << 14  // a reserved bit, which must be 0
+                                 : 0;
+#endif
+  return lost | std::uint64_t{(shared_address & 0x3ffffu) >> 4} |
          std::uint64_t{(leading_bytes & 0x3ffffu) >> 4} << 16 |
          std::uint64_t{(stride_bytes & 0x3ffffu) >> 4} << 32 | layout << 62;
 }
