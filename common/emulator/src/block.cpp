@@ -59,6 +59,7 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   if (warp_groups.size() != thread_count / 128) warp_groups.clear();
   for (WarpGroup& group : warp_groups) group.clear();
   shared.load(config.shared_bytes);
+  bulk_groups.reset();
 }
 
 Thread* Block::pick() {

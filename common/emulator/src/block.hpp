@@ -21,6 +21,7 @@
 namespace rungs::emulator {
 
 struct Block;
+struct BulkGroups;
 struct Cluster;
 
 /// What a suspended thread waits for; rendered by report.cpp.
@@ -36,6 +37,7 @@ enum class WaitKind : std::uint8_t {
   kYield,
   kRegisters,      // value: registers a thread
   kPrerequisites,  // griddepcontrol.wait
+  kBulk,  // value: operations of its bulk groups, detail: 1 if only their sources must be read
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
@@ -89,6 +91,7 @@ struct Block : BlockContext {
   std::vector<Warp> warps;
   std::vector<WarpGroup> warp_groups;  // empty until the first wgmma instruction
   SharedMemory shared;
+  std::shared_ptr<BulkGroups> bulk_groups;  // null until the first bulk store or reduction
 
   static constexpr unsigned kLookAhead = 4;
   std::unique_ptr<Thread[]> threads;  // and kLookAhead more, for pick()

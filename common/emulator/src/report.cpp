@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include "bulk.hpp"
 #include "worker.hpp"
 
 #include <cstdarg>
@@ -104,6 +105,9 @@ std::string describe(const Thread& thread) {
                    value, block.cluster->members[block.rank].free_registers);
     case WaitKind::kPrerequisites:
       return "griddepcontrol.wait: the end of the launch before this one";
+    case WaitKind::kBulk:
+      return print("cp.async.bulk.wait_group%s: its first %llu copies out of shared memory",
+                   thread.wait_detail_ != 0 ? ".read" : "", value);
     case WaitKind::kNothing:
       break;
   }
@@ -194,6 +198,7 @@ void check_exit(Cluster& cluster) {
                  "expected and copied bytes disagree",
                  barrier.offset, static_cast<long long>(barrier.tx_bytes));
     }
+    check_bulk_exit(*block);
     for (const WarpGroup& group : block->warp_groups) {
       for (const auto& tile : group.tiles) {
         if (tile->users == 0) continue;

@@ -32,17 +32,8 @@ std::string registered_already(std::size_t size_bytes);
 /// What a call says that a capture does not allow.
 std::string refused_in_capture(std::string_view call);
 
-/// A checked description of what make_tensor_map_2d() is to encode.
-struct TensorMapRequest {
-  const void* base;
-  DType dtype;
-  std::uint64_t rows, cols, pitch_bytes;
-  std::uint32_t box_rows, box_cols;
-  Swizzle swizzle;
-};
-
-/// The back end's encoding.
-TensorMap encode_tensor_map(const TensorMapRequest& request);
+/// The back end's encoding of a checked description.
+TensorMap encode_tensor_map(const TensorMapSpec& spec);
 
 /// "4x2x1"
 std::string to_string(const Dim3& extent);

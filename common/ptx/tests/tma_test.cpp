@@ -1,5 +1,7 @@
 #include "fixture.hpp"
 
+#include <rungs/testing/conforms.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -64,6 +66,8 @@ class TmaConformance : public Conformance {
 };
 
 TEST_F(TmaConformance, EverySwizzleSizeAndEdge) {
+  rungs::testing::conforms(
+      "tma_load_2d tma_prefetch_descriptor mbarrier_expect_tx mbarrier_arrive_expect_tx");
   for (const DType dtype : {DType::kU8, DType::kBf16, DType::kF32, DType::kF64}) {
     for (const Swizzle swizzle : {Swizzle::kNone, Swizzle::k32B, Swizzle::k64B, Swizzle::k128B}) {
       const auto element = static_cast<std::uint32_t>(size_bytes(dtype));
@@ -86,6 +90,7 @@ TEST_F(TmaConformance, EverySwizzleSizeAndEdge) {
 }
 
 TEST_F(TmaConformance, Multicast) {
+  rungs::testing::conforms("tma_load_2d_multicast");
   std::vector<std::uint8_t> source(2048);
   for (std::size_t i = 0; i < source.size(); i++)
     source[i] = static_cast<std::uint8_t>(i * 13 + i / 256);

@@ -1,37 +1,42 @@
 #include "api.hpp"
 #include "checks.hpp"
 
-#include <array>
 #include <cstring>
 
 namespace rungs::gpu::detail {
 namespace {
 
-CUtensorMapDataType data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
+CUtensorMapDataType data_type(TensorElement element) {
+  switch (element) {
+    case TensorElement::kU8:
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
-    case DType::kI32:
-      return CU_TENSOR_MAP_DATA_TYPE_INT32;
-    case DType::kU32:
+    case TensorElement::kU16:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    case TensorElement::kU32:
       return CU_TENSOR_MAP_DATA_TYPE_UINT32;
-    case DType::kI64:
-      return CU_TENSOR_MAP_DATA_TYPE_INT64;
-    case DType::kU64:
+    case TensorElement::kI32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case TensorElement::kU64:
       return CU_TENSOR_MAP_DATA_TYPE_UINT64;
-    case DType::kF16:
+    case TensorElement::kI64:
+      return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    case TensorElement::kF16:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case DType::kF32:
+    case TensorElement::kF32:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    case DType::kF64:
+    case TensorElement::kF64:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    case DType::kBf16:
+    case TensorElement::kBf16:
       return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case TensorElement::kF32Ftz:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ;
+    case TensorElement::kTf32:
+      return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+    case TensorElement::kTf32Ftz:
+      return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
   }
-  RUNGS_THROW(kInternal, "tensor map: dtype ", static_cast<int>(dtype), " was not refused");
+  RUNGS_THROW(kInternal, "tensor map: element type ", static_cast<int>(element),
+              " was not refused");
 }
 
 CUtensorMapSwizzle swizzle_of(Swizzle swizzle) {
@@ -48,21 +53,39 @@ CUtensorMapSwizzle swizzle_of(Swizzle swizzle) {
   RUNGS_THROW(kInternal, "tensor map: swizzle ", static_cast<int>(swizzle), " was not refused");
 }
 
+CUtensorMapL2promotion promotion_of(L2Promotion promotion) {
+  switch (promotion) {
+    case L2Promotion::kNone:
+      return CU_TENSOR_MAP_L2_PROMOTION_NONE;
+    case L2Promotion::k64B:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_64B;
+    case L2Promotion::k128B:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+    case L2Promotion::k256B:
+      return CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  }
+  RUNGS_THROW(kInternal, "tensor map: L2 promotion ", static_cast<int>(promotion),
+              " was not refused");
+}
+
 }  // namespace
 
-TensorMap encode_tensor_map(const TensorMapRequest& request) {
+TensorMap encode_tensor_map(const TensorMapSpec& spec) {
   static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) >= 64);
-  // CUDA counts dimensions from the contiguous one, whose stride is not said.
-  const std::array<cuuint64_t, 2> extents{request.cols, request.rows};
-  const std::array<cuuint64_t, 1> strides{request.pitch_bytes};
-  const std::array<cuuint32_t, 2> box{request.box_cols, request.box_rows};
-  const std::array<cuuint32_t, 2> every{1, 1};
+  static_assert(sizeof(cuuint64_t) == sizeof(spec.sizes[0]) &&
+                sizeof(cuuint32_t) == sizeof(spec.box[0]));
+  cuuint64_t sizes[TensorMapSpec::kMaxRank] = {};
+  cuuint64_t strides[TensorMapSpec::kMaxRank] = {};
+  for (std::size_t d = 0; d < spec.sizes.size(); d++) sizes[d] = spec.sizes[d];
+  for (std::size_t d = 0; d < spec.strides_bytes.size(); d++) strides[d] = spec.strides_bytes[d];
   alignas(64) CUtensorMap encoded{};
   check(driver().tensor_map_encode_tiled(
-            &encoded, data_type(request.dtype), 2, const_cast<void*>(request.base), extents.data(),
-            strides.data(), box.data(), every.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle_of(request.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            &encoded, data_type(spec.element), static_cast<cuuint32_t>(spec.rank),
+            const_cast<void*>(spec.base), sizes, strides, spec.box.data(),
+            spec.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(spec.swizzle),
+            promotion_of(spec.promotion),
+            spec.fill == OutOfBounds::kNan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+                                           : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
   TensorMap map;
   std::memcpy(&map, &encoded, sizeof(map));
