@@ -55,9 +55,11 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   warps.resize((thread_count + 31) / 32);
   for (Warp& warp : warps) {
     for (WarpMeeting& meeting : warp.meetings) meeting.arrived = 0;
+    for (Gathering& gathering : warp.gatherings) gathering.arrived = 0;
   }
   if (warp_groups.size() != thread_count / 128) warp_groups.clear();
   for (WarpGroup& group : warp_groups) group.clear();
+  copies.clear();
   shared.load(config.shared_bytes);
   bulk_groups.reset();
 }

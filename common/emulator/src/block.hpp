@@ -6,6 +6,7 @@
 #include <rungs/emulator/device.hpp>
 #include <rungs/emulator/model.hpp>
 
+#include "async_copy.hpp"
 #include "launch_state.hpp"
 #include "mbarrier.hpp"
 #include "shared_memory.hpp"
@@ -38,6 +39,8 @@ enum class WaitKind : std::uint8_t {
   kRegisters,      // value: registers a thread
   kPrerequisites,  // griddepcontrol.wait
   kBulk,  // value: operations of its bulk groups, detail: 1 if only their sources must be read
+  kGathering,   // value: which of the warp's
+  kAsyncCopy,   // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null
@@ -92,6 +95,7 @@ struct Block : BlockContext {
   std::vector<WarpGroup> warp_groups;  // empty until the first wgmma instruction
   SharedMemory shared;
   std::shared_ptr<BulkGroups> bulk_groups;  // null until the first bulk store or reduction
+  AsyncCopies copies;
 
   static constexpr unsigned kLookAhead = 4;
   std::unique_ptr<Thread[]> threads;  // and kLookAhead more, for pick()

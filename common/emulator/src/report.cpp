@@ -108,6 +108,10 @@ std::string describe(const Thread& thread) {
     case WaitKind::kBulk:
       return print("cp.async.bulk.wait_group%s: its first %llu copies out of shared memory",
                    thread.wait_detail_ != 0 ? ".read" : "", value);
+    case WaitKind::kGathering:
+      return describe_gathering(thread);
+    case WaitKind::kAsyncCopy:
+      return print("cp.async.wait: its first %llu copies", value);
     case WaitKind::kNothing:
       break;
   }

@@ -4,6 +4,8 @@
 
 #include <rungs/emulator/model.hpp>
 
+#include "gathering.hpp"
+
 #include <cstdint>
 
 namespace rungs::emulator {
@@ -21,6 +23,7 @@ struct WarpMeeting {
 struct Warp {
   static constexpr int kMeetings = 4;
   WarpMeeting meetings[kMeetings];
+  Gathering gatherings[Gathering::kOfAWarp];
 };
 
 }  // namespace rungs::emulator
