@@ -46,6 +46,11 @@ void polls(Location where) {
   active->poll(where);
 }
 
+void blocks() {
+  const sanitizer::Mute mute;
+  active->hold();
+}
+
 void shared_access(const char* name, std::uint32_t address, unsigned size_bytes, Location where) {
   const sanitizer::Mute mute;
   const Thread& self = this_thread();

@@ -43,6 +43,7 @@ void meets(const char* name, std::int64_t number, const void* object, bool arriv
            Location where);
 void met(const void* object);
 void polls(Location where);
+void blocks();
 void shared_access(const char* name, std::uint32_t address, unsigned size_bytes, Location where);
 void mbarrier_init(Block& block, const MBarrier& barrier, Location where);
 void mbarrier_arrives(const char* name, Block& block, const MBarrier& barrier,
@@ -76,6 +77,12 @@ inline void met(const void* object) {
 /// The calling thread has polled in vain.
 inline void polls(Location where) {
   if (on()) detail::polls(where);
+}
+
+/// The calling thread has to wait for what instruction() said it executes. For waits that have no
+/// hook of their own: they end at the step that the cluster has reached when the thread goes on.
+inline void blocks() {
+  if (on()) detail::blocks();
 }
 
 /// Every lane that takes part in an access to shared memory calls it, before instruction().

@@ -50,7 +50,7 @@ LaneClock& Recorder::lane() {
   return block(self.home()).lanes[self.index()];
 }
 
-Step Recorder::time() { return landing_ != 0 ? landing_ : lane().now; }
+Step Recorder::time() { return landing_.empty() ? lane().now : landing_.back().at; }
 
 bool Recorder::may_draw(BlockRecord& block) {
   if (!block.drawn) return false;
@@ -91,10 +91,11 @@ WarpInstruction& Recorder::step(const char* name, std::int64_t number, Location 
   counts.instruction(name, fresh);
   if (fresh && !may_draw(home)) {
     // Not drawn, but the other lanes must find its time.
-    warp.instructions.push_back({site, number, lane.now, 0, 0, kNoNumber, false});
-  } else if (fresh) {
     warp.instructions.push_back(
-        {site, number, lane.now, 1u << self.index() % 32, 0, kNoNumber, false});
+        {site, number, lane.now, 0, 0, kNoNumber, false, WarpInstruction::kNone});
+  } else if (fresh) {
+    warp.instructions.push_back({site, number, lane.now, 1u << self.index() % 32, 0, kNoNumber,
+                                 false, WarpInstruction::kNone});
   }
   WarpInstruction& instruction = warp.instructions[found->second];
   if (instruction.lanes != 0) instruction.lanes |= 1u << self.index() % 32;
@@ -128,67 +129,90 @@ void Recorder::poll(Location where) {
   self.polling = true;
 }
 
-void Recorder::issue(AsyncOperation& operation) {
-  const Thread& self = this_thread();
+OperationRecord Recorder::describe(const AsyncOperation& operation) {
   OperationRecord record;
   const bool multiplies = operation.kind == AsyncOperation::Kind::kMultiplication;
   record.what = multiplies ? What::kMultiplication : What::kCopy;
   record.rank = operation.block->rank;
-  record.warp = self.index() / 32;
-  record.warp_group = self.index() / 128;
-  record.instruction = lane().instruction;
-  record.issued = lane().now - (lane().now > 0 ? 1 : 0);
   record.description = operation.landing->describe(*operation.block);
   record.where = operation.where;
   if (record.description.name.empty())
     record.description.name = multiplies ? "multiplication" : "copy";
+  if (!landing_.empty()) {  // another operation starts it, by landing
+    const OperationRecord& before = operations[landing_.back().operation];
+    record.warp = before.warp;
+    record.warp_group = before.warp_group;
+    record.instruction = before.instruction;
+    record.issued = landing_.back().at - 1;
+    return record;
+  }
+  const unsigned thread = this_thread().index();
+  record.warp = thread / 32;
+  record.warp_group = thread / 128;
+  record.instruction = lane().instruction;
+  record.issued = lane().now - (lane().now > 0 ? 1 : 0);
+  return record;
+}
+
+void Recorder::issue(AsyncOperation& operation) {
+  OperationRecord record = describe(operation);
+  counts.landed(record.description.name, record.description.bytes);
   BlockRecord& home = blocks[record.rank];
+  auto& instructions = home.warps[record.warp].instructions;
+  const bool by_lanes =
+      record.what == What::kCopy && landing_.empty() && record.instruction < instructions.size();
+  if (by_lanes && instructions[record.instruction].copy != WarpInstruction::kNone) {
+    const std::size_t first = instructions[record.instruction].copy;
+    operations[first].pieces++;
+    operations[first].under_way++;
+    operations[first].description.bytes += record.description.bytes;
+    operation.trace_id = static_cast<std::uint32_t>(first + 1);
+    return;
+  }
   record.drawn = may_draw(home);
-  if (multiplies) home.warp_groups[record.warp_group].operations.push_back(operations.size());
+  if (by_lanes) instructions[record.instruction].copy = operations.size();
+  if (record.what == What::kMultiplication)
+    home.warp_groups[record.warp_group].operations.push_back(operations.size());
   operations.push_back(std::move(record));
   operation.trace_id = static_cast<std::uint32_t>(operations.size());
 }
 
 void Recorder::begin_landing(const AsyncOperation& operation) {
   if (operation.trace_id == 0) return;
-  const OperationRecord& record = operations[operation.trace_id - 1];
-  if (record.landed != 0) {  // with an earlier one of its chain
-    landing_ = record.landed;
-    return;
-  }
-  landing_ = now + 1;
+  const std::size_t index = operation.trace_id - 1;
+  const OperationRecord& record = operations[index];
+  const bool multiplies = record.what == What::kMultiplication;
+  Step at = now + 1;
   if (early_) {
-    landing_ = record.issued + 2;
-    if (record.what == What::kMultiplication) {
-      const auto& done = blocks[record.rank].warp_groups[record.warp_group].done.times;
-      if (!done.empty()) landing_ = std::max(landing_, done.back() + 1);
-    }
+    at = record.issued + 2;
+    const auto& done = blocks[record.rank].warp_groups[record.warp_group].done.times;
+    if (multiplies && !done.empty()) at = std::max(at, done.back() + 1);
   }
-  now = std::max(now, landing_);
-}
-
-void Recorder::complete(OperationRecord& operation) {
-  if (operation.landed != 0) return;
-  operation.landed = landing_;
-  counts.landed(operation.description.name, operation.description.bytes);
+  // With an earlier one of its chain, or together with the other lanes' pieces.
+  if (record.landed != 0 && (multiplies || record.landed == now)) at = record.landed;
+  landing_.push_back({at, index});
+  now = std::max(now, at);
 }
 
 void Recorder::end_landing(Cluster& traced, const AsyncOperation& operation) {
   if (operation.trace_id == 0) return;
-  OperationRecord& record = operations[operation.trace_id - 1];
-  if (record.what == What::kMultiplication) {
-    // Whatever its landing carried out.
-    WarpGroupRecord& group = blocks[record.rank].warp_groups[record.warp_group];
-    const std::uint64_t done = traced.blocks[record.rank]->warp_groups[record.warp_group].done;
-    while (group.done.times.size() < done && group.done.times.size() < group.operations.size()) {
-      OperationRecord& over = operations[group.operations[group.done.times.size()]];
-      complete(over);
-      group.done.times.push_back(landing_);
-    }
-  } else {
-    complete(record);
+  const Step at = landing_.back().at;
+  OperationRecord& record = operations[landing_.back().operation];
+  landing_.pop_back();
+  if (record.what != What::kMultiplication) {
+    record.landed = std::max(record.landed, at);
+    record.under_way--;
+    return;
   }
-  landing_ = 0;
+  // Whatever its landing carried out.
+  WarpGroupRecord& group = blocks[record.rank].warp_groups[record.warp_group];
+  const std::uint64_t done = traced.blocks[record.rank]->warp_groups[record.warp_group].done;
+  while (group.done.times.size() < done && group.done.times.size() < group.operations.size()) {
+    OperationRecord& over = operations[group.operations[group.done.times.size()]];
+    over.landed = at;
+    over.under_way = 0;
+    group.done.times.push_back(at);
+  }
 }
 
 void Recorder::commit(std::uint64_t group, std::uint64_t end, Location where) {

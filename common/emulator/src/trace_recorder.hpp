@@ -30,6 +30,9 @@ struct WarpInstruction {
   Step wait_end = 0;  // 0: it did not wait; kOpen: for ever
   std::int64_t waits_for = kNoNumber;
   bool polls = false;
+  std::size_t copy = kNone;  // the operation that its lanes have started
+
+  static constexpr std::size_t kNone = ~std::size_t{0};
 };
 
 struct WarpRecord {
@@ -45,6 +48,8 @@ struct OperationRecord {
   std::size_t instruction = 0;  // of the warp
   Step issued = 0;              // the step of the instruction
   Step landed = 0;              // 0: not yet
+  unsigned pieces = 1;          // a copy by every lane of the instruction is one
+  unsigned under_way = 1;       // of them
   Description description;
   Location where;
   bool drawn = false;
@@ -102,6 +107,8 @@ class Recorder {
   WarpInstruction& step(const char* name, std::int64_t number, Location where);
   void wait(const Milestones& awaited, std::size_t index, std::int64_t number);
   void poll(Location where);
+  /// The running thread's last instruction waits for something that has no milestones.
+  void hold() { lane().polling = true; }
   [[nodiscard]] bool waits(const Milestones& awaited, std::size_t index);
   void issue(AsyncOperation& operation);
   void begin_landing(const AsyncOperation& operation);
@@ -132,11 +139,15 @@ class Recorder {
  private:
   void settle(BlockRecord& block, unsigned thread);
   bool may_draw(BlockRecord& block);
-  void complete(OperationRecord& operation);
+  OperationRecord describe(const AsyncOperation& operation);
 
   std::unordered_map<const void*, Milestones> meetings_;
   std::atomic<std::int64_t>* room_;
-  Step landing_ = 0;  // the time of the operation that is landing; 0: none
+  struct LandingNow {
+    Step at = 0;
+    std::size_t operation = 0;
+  };
+  std::vector<LandingNow> landing_;  // an operation that lands may start another
   bool early_ = false;
 };
 

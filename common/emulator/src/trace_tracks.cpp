@@ -193,18 +193,20 @@ class Builder {
       Slice slice;
       slice.what = what;
       slice.begin = operation->issued + 1;
-      slice.unfinished = operation->landed == 0;
+      slice.unfinished = operation->under_way > 0;
       slice.end = slice.unfinished ? end_ : operation->landed;
       slice.name = operation->description.name;
       slice.facts = operation->description.facts;
       if (operation->description.bytes != 0)
         slice.facts.emplace_back("bytes", std::to_string(operation->description.bytes));
+      if (operation->pieces > 1)
+        slice.facts.emplace_back("by lanes", std::to_string(operation->pieces));
       slice.facts.emplace_back("issued by", concat("warp ", operation->warp));
       add_place(slice.facts, operation->where);
       const Step end = slice.end;
       const std::size_t track = lanes.add(std::move(slice));
       const auto& instructions = block_.warps[operation->warp].instructions;
-      if (operation->landed == 0 || operation->instruction >= instructions.size()) continue;
+      if (operation->under_way > 0 || operation->instruction >= instructions.size()) continue;
       const WarpInstruction& issuer = instructions[operation->instruction];
       if (issuer.lanes != 0 && issuer.at < end)
         cta_.arrows.push_back({operation->warp, issuer.at, track, end});
