@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 namespace rungs::emulator::model {
@@ -34,9 +35,11 @@ void block_barrier(int id, int threads, bool wait, Location where) {
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
          barrier.expected);
   }
+  trace::meets(wait ? "bar.sync" : "bar.arrive", &barrier, true, wait, where, id);
   sanitizer::release(&barrier.token);
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
+    trace::met(&barrier);
     this_worker->counters.barriers++;
     block.wake(barrier.waiting);
   } else if (wait) {
