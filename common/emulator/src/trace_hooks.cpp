@@ -93,7 +93,9 @@ void mbarrier_receives(Block& block, const MBarrier& barrier, std::uint32_t size
   const Step at = active->time();
   record.ends.gather(at);
   record.phases.back().landed_bytes += size_bytes;
-  active->mark(active->block(block), record, at - 1, concat(size_bytes, " bytes land"));
+  record.phases.back().arrivals += size_bytes == 0 ? 1 : 0;  // cp.async.mbarrier.arrive
+  active->mark(active->block(block), record, at > 0 ? at - 1 : 0,
+               size_bytes == 0 ? "arrives by cp.async" : concat(size_bytes, " bytes land"));
 }
 
 void mbarrier_phase_over(Block& block, const MBarrier& barrier) {
