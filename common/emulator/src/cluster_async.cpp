@@ -26,9 +26,10 @@ constexpr std::uint32_t kOffsetMask = 0xffffff;
 struct RemoteWrite final : Landing {
   void land(Cluster& cluster, const AsyncOperation& operation) override;
   [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
-    return {reduces ? "red.async" : "st.async",
-            size_bytes,
-            {{"to block rank", concat(address >> 24)}, {"mbarrier", concat(barrier & kOffsetMask)}}};
+    return {
+        reduces ? "red.async" : "st.async",
+        size_bytes,
+        {{"to block rank", concat(address >> 24)}, {"mbarrier", concat(barrier & kOffsetMask)}}};
   }
 
   std::uint32_t address = 0;

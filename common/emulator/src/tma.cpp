@@ -5,8 +5,8 @@
 #include "bulk.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
-#include "trace_hooks.hpp"
 #include "tile.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
