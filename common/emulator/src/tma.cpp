@@ -214,7 +214,7 @@ void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
     if ((copy->cluster_mask >> r & 1) != 0) claim(block, *cluster.blocks[r], *copy, where);
   }
-  trace::instruction("cp.async.bulk.tensor.2d", where);
+  trace::instruction("cp.async.bulk.tensor", where);
   operation.landing = std::move(copy);
   cluster.submit(std::move(operation));
 }
