@@ -160,8 +160,8 @@ TEST_P(Schedules, CountsAreThoseOfTheSource) {
   EXPECT_EQ(warps_of(traced, "mbarrier.init"), 4u);
   EXPECT_EQ(warps_of(traced, "bar.sync"), 5u);
   EXPECT_EQ(threads_of(traced, "bar.sync"), 160u);
-  EXPECT_EQ(warps_of(traced, "cp.async.bulk.tensor.2d"), 12u);
-  EXPECT_EQ(threads_of(traced, "cp.async.bulk.tensor.2d"), 12u);
+  EXPECT_EQ(warps_of(traced, "cp.async.bulk.tensor"), 12u);
+  EXPECT_EQ(threads_of(traced, "cp.async.bulk.tensor"), 12u);
   EXPECT_EQ(warps_of(traced, "wgmma n"), 24u * 4);
   EXPECT_EQ(threads_of(traced, "wgmma n"), 24u * 128);
   EXPECT_EQ(warps_of(traced, "wgmma.commit_group"), 6u * 4);
@@ -172,7 +172,7 @@ TEST_P(Schedules, CountsAreThoseOfTheSource) {
   EXPECT_EQ(traced.totals.asynchronous[0].name, "tma load 2d");
   EXPECT_EQ(traced.totals.asynchronous[0].operations, 12u);
   EXPECT_EQ(traced.totals.asynchronous[0].bytes, 12u * 8192);
-  EXPECT_EQ(traced.totals.asynchronous[1].name, "wgmma m64n64k16");
+  EXPECT_TRUE(traced.totals.asynchronous[1].name.starts_with("wgmma m64n64k16"));
   EXPECT_EQ(traced.totals.asynchronous[1].operations, 24u);
 }
 
