@@ -95,7 +95,11 @@ struct Cluster {
   /// Queues the operation, or carries it out at once (Async::kEarly).
   void submit(AsyncOperation operation);
   /// A thread of block `rank` has ended: the cluster barrier waits for it no more.
-  void thread_ended(unsigned rank, unsigned thread);
+  void thread_ended(unsigned rank, unsigned thread) {
+    if (!members[rank].arrived.test(thread) && (--missing > 0 || live == 0)) return;
+    end_phase_without(rank, thread);
+  }
+  void end_phase_without(unsigned rank, unsigned thread);
   void end_barrier_phase();
   /// All threads have ended: what must not be left open, and blocks that release dependent launches
   /// by their end.

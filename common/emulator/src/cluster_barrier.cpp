@@ -44,11 +44,13 @@ void Cluster::end_barrier_phase() {
   for (const auto& block : blocks) block->wake(block->waiting_for_cluster);
 }
 
-void Cluster::thread_ended(unsigned rank, unsigned thread) {
-  const bool has_arrived =
-      members[rank].arrived.test(thread) && blocks[rank]->threads[thread].generation == generation;
-  if (has_arrived || --missing > 0 || live == 0) return;
-  end_barrier_phase();
+// The thread was the last one waited for, or it has arrived, in this phase or in an earlier one.
+void Cluster::end_phase_without(unsigned rank, unsigned thread) {
+  if (members[rank].arrived.test(thread)) {
+    const bool counted = blocks[rank]->threads[thread].generation == generation;
+    if (counted || --missing > 0) return;
+  }
+  if (live > 0) end_barrier_phase();
 }
 
 namespace model {

@@ -1,8 +1,10 @@
-// Misuse of mbarriers: each must end the launch with a report that names it.
+// Misuse of mbarriers and of single accesses: each must end the launch with a report that names it.
 
 #include "launch_kernel.hpp"
 
 #include <rungs/gpu/kernel.hpp>
+#include <rungs/ptx/atomic_wide.hpp>
+#include <rungs/ptx/cache_hints.hpp>
 #include <rungs/ptx/mbarrier.hpp>
 #include <rungs/ptx/mbarrier_token.hpp>
 #include <rungs/ptx/sync.hpp>
@@ -77,6 +79,18 @@ misuse(std::uint32_t* out) {
     case 13:  // not a barrier at all
       ptx::mbarrier_arrive(&barrier[1]);
       break;
+    case 14:
+      ptx::atom_add(reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(out) + 2), 1u);
+      break;
+    case 15:  // a vector needs its whole alignment
+      ptx::red_add_v4(reinterpret_cast<float*>(out) + 1, 1, 2, 3, 4);
+      break;
+    case 16:
+      out[0] = ptx::ld_nc(reinterpret_cast<const std::uint32_t*>(&barrier[1]));
+      break;
+    case 17:
+      ptx::st_relaxed_gpu_b128(reinterpret_cast<ptx::U64x2*>(out + 2), {1, 2});
+      break;
     default:
       break;
   }
@@ -85,14 +99,14 @@ misuse(std::uint32_t* out) {
 template <int kCase>
 void expect_misuse(const std::vector<const char*>& words) {
   Executor executor({4, 1});
-  std::vector<std::uint32_t> out(64, 0);
-  const std::string report = run(executor, {.grid = {1}, .block = {32}}, misuse<kCase>, out.data());
+  alignas(16) std::uint32_t out[64] = {};
+  const std::string report = run(executor, {.grid = {1}, .block = {32}}, misuse<kCase>, &out[0]);
   for (const char* word : words) {
     EXPECT_NE(report.find(word), std::string::npos) << "no \"" << word << "\" in: " << report;
   }
 }
 
-TEST(MbarrierMisuse, IsReportedWithItsPlace) {
+TEST(MemoryMisuse, IsReportedWithItsPlace) {
   expect_misuse<0>({"which holds a barrier already", "memory_misuse_test.cpp:"});
   expect_misuse<1>({"was invalidated (mbarrier.inval at line", "warp 0 lane 0"});
   expect_misuse<2>({"mbarrier.inval", "transaction count of 16"});
@@ -107,6 +121,10 @@ TEST(MbarrierMisuse, IsReportedWithItsPlace) {
   expect_misuse<11>({"not 8-byte aligned"});
   expect_misuse<12>({"transaction count of 64"});
   expect_misuse<13>({"is not initialised"});
+  expect_misuse<14>({"atom.add: address", "is not 4-byte aligned"});
+  expect_misuse<15>({"red.global.add.v4.f32", "is not 16-byte aligned"});
+  expect_misuse<16>({"ld.global.nc: address", "is in shared memory"});
+  expect_misuse<17>({"st.relaxed.gpu.b128", "is not 16-byte aligned"});
 }
 
 }  // namespace

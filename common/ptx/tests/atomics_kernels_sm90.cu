@@ -4,6 +4,7 @@
 
 #include <rungs/gpu/kernel.hpp>
 #include <rungs/ptx/atomic_ops.hpp>
+#include <rungs/ptx/atomic_wide.hpp>
 #include <rungs/ptx/sync.hpp>
 
 #include <cstring>

@@ -40,8 +40,8 @@ void launch_register_rounds(StreamHandle stream, std::uint32_t* out);
 /// `words` after it has waited, and then multiplies by 3.
 void launch_dependent_chain(StreamHandle stream, std::uint32_t* data, unsigned words,
                             unsigned count);
-/// A kernel that waits for the host to set `gate`, releases its dependents and then writes `data`, and one that copies `data`
-/// to `out`, with or without waiting.
+/// A kernel that waits for the host to set `gate`, releases its dependents and then writes `data`,
+/// and one that copies `data` to `out`, with or without waiting.
 void launch_dependent_copy(StreamHandle stream, const std::uint32_t* gate, std::uint32_t* data,
                            std::uint32_t* out, unsigned words, bool waits);
 
@@ -86,5 +86,14 @@ struct SumCase {
 void launch_sums(StreamHandle stream, SumCase* f32, SumCase* f16, SumCase* bf16, unsigned count);
 /// The same in shared memory for f32, where subnormals stay.
 void launch_shared_sums(StreamHandle stream, SumCase* f32, unsigned count);
+
+// cluster_atomic_kernels_sm90.cu
+constexpr unsigned kClusterCells = 16;
+/// 32 threads of each of 4 blocks update cells of block 0, by address and by generic pointer.
+/// out [2][kClusterCells], then 128 tickets
+void launch_cluster_atomics(StreamHandle stream, std::uint64_t* out);
+/// A tile of ones, then of twos, squared by wgmma after each of the wider proxy fences. out
+/// [2][128]
+void launch_proxy_fences(StreamHandle stream, float* out);
 
 }  // namespace rungs::ptx::test

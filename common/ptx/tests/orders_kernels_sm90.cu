@@ -62,7 +62,8 @@ RUNGS_KERNEL(32) hints_kernel(const U32x4* from, U32x4* to) {
   to[9] = ld_l2_256(&from[9]);
   st_no_allocate(&to[10], from[10]);
   st_evict_first(&to[11], from[11]);
-  st_evict_last(&to[12], from[12]);
+  st_evict_last(reinterpret_cast<U64x2*>(&to[12]),
+                ld_nc_no_allocate_l2_128(reinterpret_cast<const U64x2*>(&from[12])));
   st_no_allocate(&to[13].x, ld_nc(&from[13].x));
   st_evict_first(reinterpret_cast<float*>(&to[13].y),
                  ld_evict_first(reinterpret_cast<const float*>(&from[13].y)));

@@ -20,8 +20,11 @@ void* allocate(const Device& device, std::size_t size_bytes, Space space) {
   DeviceState& state = DeviceState::get(device.ordinal());
   switch (space) {
     case Space::kDevice:
-    case Space::kShared:
-      return state.arena().allocate(size_bytes, space == Space::kShared);
+    case Space::kShared: {
+      void* memory = state.arena().allocate(size_bytes, space == Space::kShared);
+      forget_released(memory, size_bytes);
+      return memory;
+    }
     case Space::kHostMapped:
       break;
     default:
@@ -53,13 +56,18 @@ void release(void* pointer, Space space) noexcept {
 void copy_async(void* to, const void* from, std::size_t size_bytes, StreamHandle stream) {
   detail::check_copy(to, from, size_bytes);
   detail::StreamState& queue = detail::StreamState::from(stream);
-  if (size_bytes > 0) queue.add({queue.device(), detail::CopyOperation{to, from, size_bytes}});
+  if (size_bytes == 0) return;
+  detail::note_use(queue, from, size_bytes, "copy");
+  detail::note_use(queue, to, size_bytes, "copy");
+  queue.add({queue.device(), detail::CopyOperation{to, from, size_bytes}});
 }
 
 void fill_async(void* to, int value, std::size_t size_bytes, StreamHandle stream) {
   detail::check_fill(to, size_bytes);
   detail::StreamState& queue = detail::StreamState::from(stream);
-  if (size_bytes > 0) queue.add({queue.device(), detail::FillOperation{to, value, size_bytes}});
+  if (size_bytes == 0) return;
+  detail::note_use(queue, to, size_bytes, "fill");
+  queue.add({queue.device(), detail::FillOperation{to, value, size_bytes}});
 }
 
 }  // namespace rungs::gpu

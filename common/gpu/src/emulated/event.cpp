@@ -91,6 +91,7 @@ class WaitWork final : public Work {
 struct EventState {
   std::mutex mutex;
   std::shared_ptr<Mark> mark;
+  Clock order;  // what comes before the mark
   bool captured = false;
   bool timed = true;
   std::weak_ptr<Capture> capture;
@@ -155,6 +156,7 @@ void Event::record(StreamHandle stream) {
   }
   event.captured = false;
   event.mark = std::make_shared<detail::Mark>(queue.device());
+  event.order = detail::order_of(queue);
   queue.enqueue(std::make_unique<detail::RecordWork>(event.mark));
 }
 
@@ -168,13 +170,22 @@ void Event::wait_on(StreamHandle stream) const {
     capture->refuse(concat(queue.describe(),
                            " waits for an event recorded outside the capture; record it inside"));
   }
+  detail::order_behind(queue, event.order);
   if (event.mark->reached()) return;
   queue.enqueue(std::make_unique<detail::WaitWork>(event.mark));
 }
 
 void Event::synchronize(const Deadline& deadline) const {
-  if (const auto mark = detail::mark_of(detail::state_of(handle_), "Event::synchronize"))
-    mark->wait(deadline);
+  detail::EventState& event = detail::state_of(handle_);
+  const auto mark = detail::mark_of(event, "Event::synchronize");
+  if (mark == nullptr) return;
+  detail::Clock order;
+  {
+    const std::lock_guard lock(event.mutex);
+    if (event.mark == mark) order = event.order;
+  }
+  mark->wait(deadline);
+  detail::order_host_behind(order);
 }
 
 double Event::seconds_since(const Event& earlier) const {

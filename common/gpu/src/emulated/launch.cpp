@@ -18,6 +18,7 @@ void launch_raw(std::string_view name, const LaunchConfig& config, StreamHandle 
   auto request = std::make_shared<emulator::LaunchRequest>(emulator::LaunchRequest{
       std::string(name), config, kernel, invoke, emulator::ParameterBlock(args)});
   device.executor().check(*request);
+  if (queue.capture() == nullptr) detail::note_uses(queue, args, name);
   queue.add({device, detail::KernelOperation{std::move(request)}});
 }
 

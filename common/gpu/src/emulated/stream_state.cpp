@@ -30,11 +30,17 @@ class OperationWork final : public Work {
   Operation operation_;
 };
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
 
 StreamState::StreamState(DeviceState& device, std::string name)
     : device_(device),
-      name_(std::move(name)) {}
+      name_(std::move(name)),
+      number_(next_number()) {}
 
 StreamState::~StreamState() { magic_ = 0; }
 
@@ -193,15 +199,16 @@ bool StreamState::retire(Early* early) {
 
 void StreamState::drain(const Deadline& deadline) {
   if (const auto recording = capture()) recording->refuse(refused_in_capture("synchronize"));
+  const Clock order = order_of(*this);
   std::uint64_t goal = 0;
   {
     const std::lock_guard lock(mutex_);
     goal = queued_;
   }
   const auto ready = [&] { return ended_.load(std::memory_order_acquire) >= goal; };
-  if (waiter_.wait(mutex_, deadline, ready)) return;
+  if (waiter_.wait(mutex_, deadline, ready)) return order_host_behind(order);
   const std::lock_guard lock(mutex_);
-  if (ready()) return;
+  if (ready()) return order_host_behind(order);
   RUNGS_THROW(kTimeout, "synchronize: ", describe(), ": waited ", deadline.waited().count(),
               " s for ", queue_.front()->describe(), " and ", queue_.size() - 1,
               " pieces of work behind it");

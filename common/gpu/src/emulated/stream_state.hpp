@@ -5,6 +5,7 @@
 
 #include "capture.hpp"
 #include "operation.hpp"
+#include "stream_order.hpp"
 #include "waiter.hpp"
 
 #include <rungs/gpu/stream.hpp>
@@ -58,6 +59,10 @@ class StreamState final : public Completable, public std::enable_shared_from_thi
   [[nodiscard]] DeviceState& device() const { return device_; }
   [[nodiscard]] std::string describe() const;
 
+  /// Tells it from every other stream there was.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  Clock clock;  // stream_order.cpp's
+
   void enqueue(std::unique_ptr<Work> work);
   /// Runs `operation` after what is queued, or records it if the stream is being captured.
   void add(Operation operation);
@@ -101,6 +106,7 @@ class StreamState final : public Completable, public std::enable_shared_from_thi
   std::uint64_t magic_ = kAlive;  // tells a handle from garbage
   DeviceState& device_;
   const std::string name_;
+  const std::uint64_t number_;
   mutable std::mutex mutex_;  // of what follows, except that the front is read by whoever runs it
   std::deque<std::unique_ptr<Work>> queue_;
   bool running_ = false;

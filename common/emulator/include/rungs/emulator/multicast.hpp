@@ -1,7 +1,7 @@
 #pragma once
 /// @file multicast.hpp
-/// Multicast objects of emulated devices: a range of addresses behind each of which lies one place in
-/// the memory of every device. The range itself cannot be read or written; multimem instructions
+/// Multicast objects of emulated devices: a range of addresses behind each of which lies one place
+/// in the memory of every device. The range itself cannot be read or written; multimem instructions
 /// (rungs/ptx/multimem.hpp) look it up.
 
 #include <rungs/emulator/model.hpp>

@@ -1,7 +1,8 @@
 #pragma once
 /// @file atomic_ops.hpp
 /// Every read-modify-write operation of Hopper with every order and scope (PTX ISA, atom, red).
-/// atomic.hpp has short names for the relaxed ones that flags and counters need.
+/// atomic.hpp has short names for the relaxed ones that flags and counters need, atomic_wide.hpp
+/// those of 16 bytes and of vectors.
 ///
 /// The pointer is generic: global memory, or shared memory of the executing block or, from
 /// map_shared_pointer(), of another block of the cluster. Naturally aligned (the emulator reports
@@ -10,8 +11,8 @@
 /// not show.
 ///
 /// Sums of float, F16x2 and Bf16x2 are rounded to nearest even at every addition, so they depend on
-/// the order of arrival. float: on global memory subnormal operands and sums become zeros with their
-/// sign, on shared memory they do not. F16x2, Bf16x2: two additions, each atomic by itself.
+/// the order of arrival. float: on global memory subnormal operands and sums become zeros with
+/// their sign, on shared memory they do not. F16x2, Bf16x2: two additions, each atomic by itself.
 
 #include <rungs/ptx/orders.hpp>
 #include <rungs/ptx/vector.hpp>
@@ -64,19 +65,6 @@ inline constexpr bool kOneOf = (std::is_same_v<T, U> || ...);
     RUNGS_RED_ASM(text " [%0], %1;", : "l"(address), c(value member)) \
     return;                                                           \
   }
-// 128-bit operands are built of two words: s of the first pair of inputs, c of the second.
-#define RUNGS_ATOM_ASM_B128(text, ...)                                                   \
-  if constexpr (kOrder == Order::kRelaxed) {                                             \
-    RUNGS_SCOPES_ASM(RUNGS_B128_OPEN "atom.relaxed", text RUNGS_B128_CLOSE, __VA_ARGS__) \
-  } else if constexpr (kOrder == Order::kAcquire) {                                      \
-    RUNGS_SCOPES_ASM(RUNGS_B128_OPEN "atom.acquire", text RUNGS_B128_CLOSE, __VA_ARGS__) \
-  } else if constexpr (kOrder == Order::kRelease) {                                      \
-    RUNGS_SCOPES_ASM(RUNGS_B128_OPEN "atom.release", text RUNGS_B128_CLOSE, __VA_ARGS__) \
-  } else {                                                                               \
-    RUNGS_SCOPES_ASM(RUNGS_B128_OPEN "atom.acq_rel", text RUNGS_B128_CLOSE, __VA_ARGS__) \
-  }
-#define RUNGS_B128_OPEN "{\n.reg .b128 d, s, c;\nmov.b128 s, {%3, %4};\nmov.b128 c, {%5, %6};\n"
-#define RUNGS_B128_CLOSE "\nmov.b128 {%0, %1}, d;\n}"
 #else
 constexpr int host_order(Order order) {
   return order == Order::kRelaxed   ? __ATOMIC_RELAXED
@@ -105,7 +93,8 @@ T update(T* address, T operand, Operation operation, const char* instruction, bo
 #endif
 }  // namespace detail
 
-/// Adds (integers modulo 2^n). Returns the value before. T: std::uint32_t, std::int32_t, std::uint64_t, std::int64_t, float, double, F16x2, Bf16x2. PTX: atom.add.
+/// Adds (integers modulo 2^n). Returns the value before. T: std::uint32_t, std::int32_t,
+/// std::uint64_t, std::int64_t, float, double, F16x2, Bf16x2. PTX: atom.add.
 template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed, class T>
 RUNGS_DEVICE T atom_add(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, std::int64_t, float,
@@ -144,7 +133,8 @@ RUNGS_DEVICE void red_add(T* address, std::type_identity_t<T> value RUNGS_AND_WH
 #endif
 }
 
-/// Stores the smaller of the value and `value`. Returns the value before. T: 32- and 64-bit integers, signed or not. PTX: atom.min.
+/// Stores the smaller of the value and `value`. Returns the value before. T: 32- and 64-bit
+/// integers, signed or not. PTX: atom.min.
 template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed, class T>
 RUNGS_DEVICE T atom_min(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, std::int64_t>);
@@ -173,7 +163,8 @@ RUNGS_DEVICE void red_min(T* address, std::type_identity_t<T> value RUNGS_AND_WH
 #endif
 }
 
-/// Stores the larger of the value and `value`. Returns the value before. T: as atom_min(). PTX: atom.max.
+/// Stores the larger of the value and `value`. Returns the value before. T: as atom_min(). PTX:
+/// atom.max.
 template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed, class T>
 RUNGS_DEVICE T atom_max(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, std::int64_t>);
@@ -289,7 +280,8 @@ RUNGS_DEVICE void red_xor(T* address, std::type_identity_t<T> value RUNGS_AND_WH
 #endif
 }
 
-/// Counts up: 0 if the value is `value` or more, else one more. Returns the value before. T: std::uint32_t. PTX: atom.inc.
+/// Counts up: 0 if the value is `value` or more, else one more. Returns the value before. T:
+/// std::uint32_t. PTX: atom.inc.
 template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed, class T>
 RUNGS_DEVICE T atom_inc(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kOneOf<T, std::uint32_t>);
@@ -312,7 +304,8 @@ RUNGS_DEVICE void red_inc(T* address, std::type_identity_t<T> value RUNGS_AND_WH
 #endif
 }
 
-/// Counts down: `value` if the value is 0 or more than `value`, else one less. Returns the value before. T: std::uint32_t. PTX: atom.dec.
+/// Counts down: `value` if the value is 0 or more than `value`, else one less. Returns the value
+/// before. T: std::uint32_t. PTX: atom.dec.
 template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed, class T>
 RUNGS_DEVICE T atom_dec(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {
   static_assert(detail::kOneOf<T, std::uint32_t>);
@@ -376,74 +369,9 @@ RUNGS_DEVICE T atom_cas(T* address, std::type_identity_t<T> expected,
 #endif
 }
 
-/// atom_exch() of 16 bytes. PTX: atom.exch.b128.
-template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed>
-RUNGS_DEVICE U64x2 atom_exch_b128(U64x2* address, U64x2 value RUNGS_AND_WHERE) {
-#if RUNGS_GPU_CUDA
-  U64x2 before;
-  RUNGS_ATOM_ASM_B128(".exch.b128 d, [%2], s;", "=l"(before.low), "=l"(before.high)
-                      : "l"(address), "l"(value.low), "l"(value.high), "l"(value.low),
-                        "l"(value.high))
-  return before;
-#else
-  emulator::model::check_aligned(address, 16, "atom.exch.b128", where);
-  U64x2 before = *address;  // a guess
-  while (!emulator::model::compare_exchange_128(&address->low, &before.low, &value.low)) {
-  }
-  return before;
-#endif
-}
-
-/// atom_cas() of 16 bytes. PTX: atom.cas.b128.
-template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed>
-RUNGS_DEVICE U64x2 atom_cas_b128(U64x2* address, U64x2 expected, U64x2 desired RUNGS_AND_WHERE) {
-#if RUNGS_GPU_CUDA
-  U64x2 before;
-  RUNGS_ATOM_ASM_B128(".cas.b128 d, [%2], c, s;", "=l"(before.low), "=l"(before.high)
-                      : "l"(address), "l"(desired.low), "l"(desired.high), "l"(expected.low),
-                        "l"(expected.high))
-  return before;
-#else
-  emulator::model::check_aligned(address, 16, "atom.cas.b128", where);
-  if (!emulator::model::compare_exchange_128(&address->low, &expected.low, &desired.low))
-    static_cast<void>(emulator::model::polled(address, expected.low, where));
-  return expected;
-#endif
-}
-
-/// Adds 2 or 4 floats in global memory, aligned to all of them, each addition atomic by itself.
-/// PTX: red.global.add.v2.f32 / .v4.f32.
-template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed>
-RUNGS_DEVICE void red_add_v2(float* address, float x, float y RUNGS_AND_WHERE) {
-#if RUNGS_GPU_CUDA
-  RUNGS_RED_ASM(".global.add.v2.f32 [%0], {%1, %2};",
-                : "l"(__cvta_generic_to_global(address)), "f"(x), "f"(y))
-#else
-  emulator::model::check_aligned(address, 8, "red.global.add.v2.f32", where);
-  detail::update<kOrder>(address, x, emulator::atomics::Add{}, "red.add.v2", false, where);
-  detail::update<kOrder>(address + 1, y, emulator::atomics::Add{}, "red.add.v2", false, where);
-#endif
-}
-template <Scope kScope = Scope::kGpu, Order kOrder = Order::kRelaxed>
-RUNGS_DEVICE void red_add_v4(float* address, float x, float y, float z, float w RUNGS_AND_WHERE) {
-#if RUNGS_GPU_CUDA
-  RUNGS_RED_ASM(".global.add.v4.f32 [%0], {%1, %2, %3, %4};",
-                : "l"(__cvta_generic_to_global(address)), "f"(x), "f"(y), "f"(z), "f"(w))
-#else
-  emulator::model::check_aligned(address, 16, "red.global.add.v4.f32", where);
-  const float values[4] = {x, y, z, w};
-  for (int i = 0; i < 4; i++)
-    detail::update<kOrder>(address + i, values[i], emulator::atomics::Add{}, "red.add.v4", false,
-                           where);
-#endif
-}
-
 #if RUNGS_GPU_CUDA
 #undef RUNGS_ATOM_ON
 #undef RUNGS_RED_ON
-#undef RUNGS_ATOM_ASM_B128
-#undef RUNGS_B128_OPEN
-#undef RUNGS_B128_CLOSE
 #endif
 
 }  // namespace rungs::ptx

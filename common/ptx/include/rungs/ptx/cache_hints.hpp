@@ -1,9 +1,9 @@
 #pragma once
 /// @file cache_hints.hpp
-/// Ordinary loads and stores of global memory that say what the caches should keep (PTX ISA, ld, st,
-/// ld.global.nc, prefetch). Hints change no value. Any thread; T is std::uint32_t, std::int32_t,
-/// std::uint64_t, float or U32x4, naturally aligned. The emulator reports misaligned addresses and
-/// ones in shared memory.
+/// Ordinary loads and stores of global memory that say what the caches should keep (PTX ISA, ld,
+/// st, ld.global.nc, prefetch). Hints change no value. Any thread; T is std::uint32_t,
+/// std::int32_t, std::uint64_t, float, U32x4 or U64x2, naturally aligned. The emulator reports
+/// misaligned addresses and ones in shared memory.
 ///
 /// ld_nc_...: nobody may write the memory while the kernel runs (the read-only path of the first
 /// level cache). In emulation a write shows at once: the misuse does not.
@@ -12,56 +12,71 @@
 
 namespace rungs::ptx {
 
+namespace detail {
+template <class T>
+inline constexpr bool kCached =
+    kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, float, U32x4, U64x2>;
+}  // namespace detail
+
 #if RUNGS_GPU_CUDA
-#define RUNGS_CACHED_LOAD(name, text)                                                           \
-  template <class T>                                                                            \
-  RUNGS_DEVICE T name(const T* address) {                                                       \
-    static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, float, U32x4>); \
-    T value;                                                                                    \
-    if constexpr (std::is_same_v<T, U32x4>) {                                                   \
-      asm volatile("ld.global" text ".v4.u32 {%0, %1, %2, %3}, [%4];"                           \
-                   : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)                 \
-                   : "l"(address)                                                               \
-                   : "memory");                                                                 \
-    } else if constexpr (std::is_same_v<T, float>) {                                            \
-      asm volatile("ld.global" text ".f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");  \
-    } else if constexpr (sizeof(T) == 8) {                                                      \
-      asm volatile("ld.global" text ".b64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");  \
-    } else {                                                                                    \
-      asm volatile("ld.global" text ".b32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");  \
-    }                                                                                           \
-    return value;                                                                               \
+#define RUNGS_CACHED_LOAD(name, text)                                                          \
+  template <class T>                                                                           \
+  RUNGS_DEVICE T name(const T* address) {                                                      \
+    static_assert(detail::kCached<T>);                                                         \
+    T value;                                                                                   \
+    if constexpr (std::is_same_v<T, U32x4>) {                                                  \
+      asm volatile("ld.global" text ".v4.u32 {%0, %1, %2, %3}, [%4];"                          \
+                   : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)                \
+                   : "l"(address)                                                              \
+                   : "memory");                                                                \
+    } else if constexpr (std::is_same_v<T, U64x2>) {                                           \
+      asm volatile("ld.global" text ".v2.u64 {%0, %1}, [%2];"                                  \
+                   : "=l"(value.low), "=l"(value.high)                                         \
+                   : "l"(address)                                                              \
+                   : "memory");                                                                \
+    } else if constexpr (std::is_same_v<T, float>) {                                           \
+      asm volatile("ld.global" text ".f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory"); \
+    } else if constexpr (sizeof(T) == 8) {                                                     \
+      asm volatile("ld.global" text ".b64 %0, [%1];" : "=l"(value) : "l"(address) : "memory"); \
+    } else {                                                                                   \
+      asm volatile("ld.global" text ".b32 %0, [%1];" : "=r"(value) : "l"(address) : "memory"); \
+    }                                                                                          \
+    return value;                                                                              \
   }
-#define RUNGS_CACHED_STORE(name, text)                                                          \
-  template <class T>                                                                            \
-  RUNGS_DEVICE void name(T* address, std::type_identity_t<T> value) {                           \
-    static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, float, U32x4>); \
-    if constexpr (std::is_same_v<T, U32x4>) {                                                   \
-      asm volatile("st.global" text ".v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address),           \
-                   "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)                       \
-                   : "memory");                                                                 \
-    } else if constexpr (std::is_same_v<T, float>) {                                            \
-      asm volatile("st.global" text ".f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");    \
-    } else if constexpr (sizeof(T) == 8) {                                                      \
-      asm volatile("st.global" text ".b64 [%0], %1;" ::"l"(address), "l"(value) : "memory");    \
-    } else {                                                                                    \
-      asm volatile("st.global" text ".b32 [%0], %1;" ::"l"(address), "r"(value) : "memory");    \
-    }                                                                                           \
+#define RUNGS_CACHED_STORE(name, text)                                                        \
+  template <class T>                                                                          \
+  RUNGS_DEVICE void name(T* address, std::type_identity_t<T> value) {                         \
+    static_assert(detail::kCached<T>);                                                        \
+    if constexpr (std::is_same_v<T, U32x4>) {                                                 \
+      asm volatile("st.global" text ".v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address),         \
+                   "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)                     \
+                   : "memory");                                                               \
+    } else if constexpr (std::is_same_v<T, U64x2>) {                                          \
+      asm volatile("st.global" text ".v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(value.low), \
+                   "l"(value.high)                                                            \
+                   : "memory");                                                               \
+    } else if constexpr (std::is_same_v<T, float>) {                                          \
+      asm volatile("st.global" text ".f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");  \
+    } else if constexpr (sizeof(T) == 8) {                                                    \
+      asm volatile("st.global" text ".b64 [%0], %1;" ::"l"(address), "l"(value) : "memory");  \
+    } else {                                                                                  \
+      asm volatile("st.global" text ".b32 [%0], %1;" ::"l"(address), "r"(value) : "memory");  \
+    }                                                                                         \
   }
 #else
-#define RUNGS_CACHED_LOAD(name, text)                                                           \
-  template <class T>                                                                            \
-  RUNGS_DEVICE T name(const T* address RUNGS_AND_WHERE) {                                       \
-    static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, float, U32x4>); \
-    emulator::model::check_global(address, sizeof(T), "ld.global" text, where);                 \
-    return *address;                                                                            \
+#define RUNGS_CACHED_LOAD(name, text)                                           \
+  template <class T>                                                            \
+  RUNGS_DEVICE T name(const T* address RUNGS_AND_WHERE) {                       \
+    static_assert(detail::kCached<T>);                                          \
+    emulator::model::check_global(address, sizeof(T), "ld.global" text, where); \
+    return *address;                                                            \
   }
-#define RUNGS_CACHED_STORE(name, text)                                                          \
-  template <class T>                                                                            \
-  RUNGS_DEVICE void name(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) {           \
-    static_assert(detail::kOneOf<T, std::uint32_t, std::int32_t, std::uint64_t, float, U32x4>); \
-    emulator::model::check_global(address, sizeof(T), "st.global" text, where);                 \
-    *address = value;                                                                           \
+#define RUNGS_CACHED_STORE(name, text)                                                \
+  template <class T>                                                                  \
+  RUNGS_DEVICE void name(T* address, std::type_identity_t<T> value RUNGS_AND_WHERE) { \
+    static_assert(detail::kCached<T>);                                                \
+    emulator::model::check_global(address, sizeof(T), "st.global" text, where);       \
+    *address = value;                                                                 \
   }
 #endif
 /// Through the read-only path. PTX: ld.global.nc.

@@ -269,7 +269,8 @@ RUNGS_DEVICE void st_relaxed_shared_cluster(std::uint32_t address, T value RUNGS
                  __ATOMIC_RELAXED);
 #endif
 }
-/// Store at cluster scope; releases the thread's earlier writes. Any thread. PTX: st.release.cluster.shared::cluster.
+/// Store at cluster scope; releases the thread's earlier writes. Any thread. PTX:
+/// st.release.cluster.shared::cluster.
 template <class T>
 RUNGS_DEVICE void st_release_shared_cluster(std::uint32_t address, T value RUNGS_AND_WHERE) {
   static_assert(detail::kClusterWord<T>);

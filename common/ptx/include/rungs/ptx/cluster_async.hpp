@@ -6,15 +6,16 @@
 /// Any one thread. `address` and `barrier` are shared::cluster addresses (map_shared()) in the same
 /// block, another than the executing one; `address` is aligned to the whole access. The barrier's
 /// phase must expect the bytes (mbarrier_arrive_expect_tx()); a wait for it with cluster scope
-/// (mbarrier_wait_cluster()) makes what was written visible. Nothing else orders these accesses, and
-/// the block may not end before they have landed.
+/// (mbarrier_wait_cluster()) makes what was written visible. Nothing else orders these accesses,
+/// and the block may not end before they have landed.
 
 #include <rungs/ptx/cluster.hpp>
 
 namespace rungs::ptx {
 
 /// Stores 4 or 8 bytes and completes as many. T: std::uint32_t, std::int32_t, float,
-/// std::uint64_t, double. PTX: st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 / .b64.
+/// std::uint64_t, double. PTX: st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 /
+/// .b64.
 template <class T>
 RUNGS_DEVICE void st_async(std::uint32_t address, T value, std::uint32_t barrier RUNGS_AND_WHERE) {
   static_assert(detail::kClusterWord<T>);

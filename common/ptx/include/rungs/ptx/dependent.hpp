@@ -11,9 +11,9 @@
 
 namespace rungs::ptx {
 
-/// Says that the next kernel on the stream may start as far as this block is concerned; it does when
-/// all blocks have said so or ended. One thread of the block suffices, more change nothing. Orders
-/// no memory: what the block writes, before or after, the dependent kernel sees only after
+/// Says that the next kernel on the stream may start as far as this block is concerned; it does
+/// when all blocks have said so or ended. One thread of the block suffices, more change nothing.
+/// Orders no memory: what the block writes, before or after, the dependent kernel sees only after
 /// wait_for_prerequisites(). PTX: griddepcontrol.launch_dependents.
 RUNGS_DEVICE void launch_dependents(RUNGS_WHERE) {
 #if RUNGS_GPU_CUDA

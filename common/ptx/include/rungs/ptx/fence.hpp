@@ -93,8 +93,8 @@ RUNGS_DEVICE void fence_tensor_map_release_gpu() {
   emulator::model::fence_memory();
 #endif
 }
-/// Before the first use of the tensor map at `map` (128 bytes, 128-byte aligned, global memory) that
-/// another thread has written and released. PTX: fence.proxy.tensormap::generic.acquire.gpu.
+/// Before the first use of the tensor map at `map` (128 bytes, 128-byte aligned, global memory)
+/// that another thread has written and released. PTX: fence.proxy.tensormap::generic.acquire.gpu.
 RUNGS_DEVICE void fence_tensor_map_acquire_gpu(const void* map) {
 #if RUNGS_GPU_CUDA
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");

@@ -4,8 +4,8 @@
 /// 16-byte accesses that arrive whole. T is std::uint32_t, std::int32_t or std::uint64_t, naturally
 /// aligned; addresses are generic. Any thread. The ordered loads are polls (memory.hpp).
 ///
-/// Scope cta: threads of the block; cluster: of the cluster. In emulation the scope changes nothing:
-/// one that is too narrow does not show.
+/// Scope cta: threads of the block; cluster: of the cluster. In emulation the scope changes
+/// nothing: one that is too narrow does not show.
 
 #include <rungs/ptx/atomic_ops.hpp>
 #include <rungs/ptx/memory.hpp>
@@ -77,8 +77,8 @@ RUNGS_STORE(st_relaxed_cluster, ".relaxed.cluster", __ATOMIC_RELAXED)
 /// Stores that release. PTX: st.release.cta, st.release.cluster.
 RUNGS_STORE(st_release_cta, ".release.cta", __ATOMIC_RELEASE)
 RUNGS_STORE(st_release_cluster, ".release.cluster", __ATOMIC_RELEASE)
-/// Accesses of device registers and doorbells in global memory: each is carried out exactly once, as
-/// written. PTX: ld.mmio.relaxed.sys.global, st.mmio.relaxed.sys.global.
+/// Accesses of device registers and doorbells in global memory: each is carried out exactly once,
+/// as written. PTX: ld.mmio.relaxed.sys.global, st.mmio.relaxed.sys.global.
 RUNGS_LOAD(ld_mmio, ".mmio.relaxed.sys.global", __ATOMIC_RELAXED, true)
 RUNGS_STORE(st_mmio, ".mmio.relaxed.sys.global", __ATOMIC_RELAXED)
 #undef RUNGS_LOAD

@@ -1,11 +1,11 @@
 #pragma once
 /// @file multimem.hpp
 /// Accesses to one place in the memory of all devices of a multicast object (PTX ISA, "multimem"):
-/// NVLink's switch reduces what it reads, and copies what is written. Emulated only: in a CUDA build
-/// this header is empty, because nothing here has run on hardware.
+/// NVLink's switch reduces what it reads, and copies what is written. Emulated only: in a CUDA
+/// build this header is empty, because nothing here has run on hardware.
 ///
-/// `address` is inside gpu::Multicast::data(), naturally aligned; any thread; scope sys or gpu. Only
-/// these instructions may access a multicast address (in emulation an ordinary access ends the
+/// `address` is inside gpu::Multicast::data(), naturally aligned; any thread; scope sys or gpu.
+/// Only these instructions may access a multicast address (in emulation an ordinary access ends the
 /// process). Between them and ordinary accesses to the memory behind it: fence_proxy_alias().
 /// T: std::uint32_t, std::int32_t, std::uint64_t, std::int64_t; for additions also float, double,
 /// F16x2 and Bf16x2, whose sums the switch forms in an order of its own: equal up to rounding. Sums
