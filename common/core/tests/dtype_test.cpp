@@ -18,9 +18,9 @@ double defined(unsigned bits, int exponent_bits, int mantissa_bits) {
   const int width = exponent_bits + mantissa_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const unsigned exponent = bits >> mantissa_bits & ((1u << exponent_bits) - 1);
   const double fraction = (bits & ((1u << mantissa_bits) - 1)) / std::ldexp(1.0, mantissa_bits);
-  const double magnitude =
-      exponent == 0 ? std::ldexp(fraction, 1 - bias)
-                    : std::ldexp(1.0 + fraction, static_cast<int>(exponent) - bias);
+  const double magnitude = exponent == 0
+                               ? std::ldexp(fraction, 1 - bias)
+                               : std::ldexp(1.0 + fraction, static_cast<int>(exponent) - bias);
   return (bits >> width & 1) != 0 ? -magnitude : magnitude;
 }
 

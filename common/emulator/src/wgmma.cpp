@@ -170,7 +170,10 @@ void WarpGroup::clear() {
   group_ends.clear();
   waiting.clear();
   std::fill(std::begin(members), std::end(members), Member{});
-  held.reset();
+  if (held != nullptr) {
+    for (auto& in_flight : held->in_flight) in_flight.clear();
+    std::fill(std::begin(held->latest), std::end(held->latest), HeldRegisters::Held{});
+  }
   for (const auto& tile : tiles) {
     tile->in_flight = 0;
     if (tile->users > 0)

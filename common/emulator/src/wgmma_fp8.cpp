@@ -112,25 +112,32 @@ Add best() {
 
 }  // namespace
 
-bool add_fp8(AccumulatorTile& tile, const OperandPanels& panels, WgmmaType a, WgmmaType b) {
+void add_fp8(AccumulatorTile& tile, OperandPanels& panels, WgmmaType a, WgmmaType b) {
   static const Add add = best();
+  float* const values = tile.values.data();
   const std::size_t count = static_cast<std::size_t>(tile.n) * kRows;
-  bool finite = all_finite(panels.a, kDepth * kRows) && all_finite(tile.values.data(), count);
+  bool finite = all_finite(panels.a, kDepth * kRows) && all_finite(values, count);
   for (std::size_t column = 0; finite && column < static_cast<std::size_t>(tile.n); column++)
     finite = all_finite(panels.b + column * OperandPanels::kPitch, kDepth);
-  if (!finite) return false;
+  if (!finite) {
+    std::copy_n(values, count, panels.products);
+    multiply_tile(panels.products, panels.a, panels.b, OperandPanels::kPitch, tile.n, kDepth);
+  }
   add(tile, panels, least_normal(a), least_normal(b), least_normal(tile.type));
+  // An element that meets an infinity or NaN is what any order of additions makes of it.
+  for (std::size_t i = 0; !finite && i < count; i++) {
+    if (!all_finite(panels.products + i, 1)) values[i] = panels.products[i];
+  }
   if (tile.type == WgmmaType::kF16) {
-    round_to_f16(tile.values.data(), count);
-    return true;
+    round_to_f16(values, count);
+    return;
   }
   for (std::size_t i = 0; i < count; i++) {
     std::uint32_t bits;
-    __builtin_memcpy(&bits, tile.values.data() + i, sizeof(bits));
-    bits &= ~0x3ffu;
-    __builtin_memcpy(tile.values.data() + i, &bits, sizeof(bits));
+    __builtin_memcpy(&bits, values + i, sizeof(bits));
+    bits &= (bits & 0x7fffffffu) > 0x7f800000u ? ~0u : ~0x3ffu;  // a NaN remains one
+    __builtin_memcpy(values + i, &bits, sizeof(bits));
   }
-  return true;
 }
 
 }  // namespace rungs::emulator

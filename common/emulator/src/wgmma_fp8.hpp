@@ -22,8 +22,7 @@ constexpr bool is_fp8(WgmmaType type) {
   return type == WgmmaType::kE4m3 || type == WgmmaType::kE5m2;
 }
 
-/// Adds the 32 products of the panels to the tile. False, and nothing done, if an operand or an
-/// accumulator is infinite or NaN: then the order of additions decides nothing.
-bool add_fp8(AccumulatorTile& tile, const OperandPanels& panels, WgmmaType a, WgmmaType b);
+/// Adds the 32 products of the panels to the tile, of f32 or f16. Uses panels.products.
+void add_fp8(AccumulatorTile& tile, OperandPanels& panels, WgmmaType a, WgmmaType b);
 
 }  // namespace rungs::emulator

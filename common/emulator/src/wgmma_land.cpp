@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kRows = AccumulatorTile::kRows;
 constexpr std::size_t kPitch = OperandPanels::kPitch;
 
-// Whether `next` may be carried out together with the multiplications before it of its tile, `depth`
-// of K so far. FP8 sums, f16 and integer accumulators are rounded or clamped once a multiplication.
+// Whether `next` may be carried out together with those before it of its tile, `depth` of K so far.
+// FP8 sums, f16 and s32 accumulators are rounded or clamped once a multiplication.
 bool continues(const Multiplication& head, const Multiplication& next, int depth) {
   return next.tile == head.tile && next.posted == static_cast<int>(kWarpGroupThreads) &&
          next.accumulate && next.instruction.d == WgmmaType::kF32 && !is_fp8(head.instruction.a) &&
@@ -43,7 +43,7 @@ void multiply(const WgmmaInstruction& instruction, AccumulatorTile& tile, Operan
               int depth) {
   float* const values = tile.values.data();
   const std::size_t count = static_cast<std::size_t>(tile.n) * kRows;
-  if (is_fp8(instruction.a) && add_fp8(tile, panels, instruction.a, instruction.b)) return;
+  if (is_fp8(instruction.a)) return add_fp8(tile, panels, instruction.a, instruction.b);
   switch (instruction.d) {
     case WgmmaType::kS32:  // the sum of one multiplication is exact as a float: below 2^22
       std::fill_n(panels.products, count, 0.0f);

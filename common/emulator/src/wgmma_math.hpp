@@ -4,9 +4,9 @@
 ///
 /// A tile is kept by columns, float[n][64]. Inside a column the rows are in "fragment order": rows
 /// r and r + 8 of a warp's 16 are neighbours, because a thread owns both. Every element is the sum,
-/// in order of k, of products of operands. Such a product is exact in f32 (unless it underflows: no
-/// operand type has more than 11 significant bits), so fused and separate multiply-add round alike, and all code paths give the same
-/// bits.
+/// in order of k, of products of operands. Such a product is exact in f32 (no operand type has more
+/// than 11 significant bits) unless it underflows, so fused and separate multiply-add round alike,
+/// and all code paths give the same bits.
 
 #include <rungs/config.hpp>
 

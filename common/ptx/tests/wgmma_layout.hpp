@@ -24,8 +24,8 @@ inline std::uint32_t span_of(Swizzle swizzle) {
   }
 }
 
-/// Byte of chunk `chunk` of row `row` in an atom of 8 rows of `span` bytes: in each 128-byte line of
-/// the picture the chunk's index inside the span is xored with the line's number.
+/// Byte of chunk `chunk` of row `row` in an atom of 8 rows of `span` bytes: in each 128-byte line
+/// of the picture the chunk's index inside the span is xored with the line's number.
 inline std::uint32_t in_atom(std::uint32_t span, std::uint32_t row, std::uint32_t chunk) {
   const std::uint32_t line = row * span / 128;
   return row * span + (chunk ^ line % (span / 16)) * 16;

@@ -33,8 +33,17 @@ struct Format {
     }
   }
   [[nodiscard]] int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  /// Of a finite pattern.
+  /// E4M3 has no infinity, and only one NaN of each sign.
+  [[nodiscard]] bool has_infinity() const { return mantissa_bits != 3; }
+  [[nodiscard]] std::uint32_t infinity() const {
+    return ((1u << exponent_bits) - 1) << mantissa_bits;
+  }
+  [[nodiscard]] std::uint32_t nan() const { return (1u << (exponent_bits + mantissa_bits)) - 1; }
   [[nodiscard]] double value(std::uint32_t bits) const {
+    const std::uint32_t unsigned_bits = bits & nan();
+    if (unsigned_bits == nan() || (has_infinity() && unsigned_bits > infinity())) return NAN;
+    if (has_infinity() && unsigned_bits == infinity())
+      return (bits >> (exponent_bits + mantissa_bits) & 1) != 0 ? -INFINITY : INFINITY;
     const std::uint32_t exponent = bits >> mantissa_bits & ((1u << exponent_bits) - 1);
     const double fraction =
         std::ldexp(static_cast<double>(bits & ((1u << mantissa_bits) - 1)), -mantissa_bits);

@@ -49,7 +49,7 @@ RUNGS_HD std::uint64_t wgmma_descriptor(std::uint32_t shared_address, std::uint3
                                : swizzle == gpu::Swizzle::k32B ? 3
                                                                : 0;
 #if RUNGS_GPU_CUDA
-  constexpr std::uint64_t lost = 0;
+  const std::uint64_t lost = 0;
 #else
   const std::uint64_t lost = ((shared_address | leading_bytes | stride_bytes) & 15u) != 0 ||
                                      ((leading_bytes | stride_bytes) >> 18) != 0

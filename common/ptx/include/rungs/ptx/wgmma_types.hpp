@@ -27,8 +27,8 @@ struct tf32 {
   std::uint32_t bits;
 };
 
-/// The immediates of a multiplication: a sum of the following. (No enumeration: nvcc fails on kernel
-/// templates over its values.)
+/// The immediates of a multiplication: a sum of the following. (No enumeration: nvcc 13.0 fails on
+/// kernel templates over a sum of its values.)
 using WgmmaModifiers = unsigned;
 /// The operand's contiguous dimension in shared memory is M (or N) instead of K. bf16 and f16 only.
 constexpr WgmmaModifiers kWgmmaTransposeA = 1;
