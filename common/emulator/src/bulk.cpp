@@ -107,20 +107,24 @@ void claim(Block& issuer, const SharedRange& range, std::uint32_t id, const char
     return;
   }
   shared.track();
+  const std::uint32_t granules = range.size_bytes / kGranule;
   std::uint32_t* landing = &shared.landing(range.offset);
-  for (std::uint32_t i = 0; i < range.size_bytes / kGranule; i++) {
-    if (landing[i] != 0) {
-      fail_async(issuer, where, "a stage refilled before its first copy was waited for",
-                 "race: tile copy #%u issued over copy #%u, which is still landing at "
-                 "shared-memory offset %u",
-                 id, landing[i], range.offset + i * kGranule);
-      return;
-    }
+  std::uint32_t any = 0;
+  for (std::uint32_t i = 0; i < granules; i++) any |= landing[i];
+  if (any != 0) {
+    const std::uint32_t i = static_cast<std::uint32_t>(
+        std::find_if(landing, landing + granules, [](std::uint32_t other) { return other != 0; }) -
+        landing);
+    fail_async(issuer, where, "a stage refilled before its first copy was waited for",
+               "race: tile copy #%u issued over copy #%u, which is still landing at "
+               "shared-memory offset %u",
+               id, landing[i], range.offset + i * kGranule);
+    return;
   }
   if (std::memcmp(shared.at(range.offset), shared.view(range.offset), range.size_bytes) != 0 &&
       !fenced(issuer, range, instruction, where))
     return;
-  std::fill_n(landing, range.size_bytes / kGranule, id);
+  std::fill_n(landing, granules, id);
   std::memset(shared.at(range.offset), kPoison, range.size_bytes);
   sanitizer::poison(shared.at(range.offset), range.size_bytes);
 }

@@ -46,8 +46,8 @@ float flushed(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
 }
 
-// Two 16-bit floats have a sum that rounds the same from float as from the exact value: 24 >= 2 x 11
-// + 2 bits.
+// Two 16-bit floats have a sum that rounds the same from float as from the exact value:
+// 24 bits are at least 2 x 11 + 2.
 template <class T>
 struct Half {
   std::uint16_t bits;

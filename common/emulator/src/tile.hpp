@@ -30,8 +30,8 @@ struct Tile {
 
   [[nodiscard]] std::uint32_t size_bytes() const { return row_bytes * row_count; }
   /// The bits in which the chunks of the row that begins at `offset` change places: the hardware
-  /// permutes 16-byte chunks by address bits, 4-6 are xored with 7-9, as many as the span has. A row
-  /// of a swizzled tile is as wide as the span, so it lies within 128 bytes.
+  /// permutes 16-byte chunks by address bits, 4-6 are xored with 7-9, as many as the span has. A
+  /// row of a swizzled tile is as wide as the span, so it lies within 128 bytes.
   [[nodiscard]] std::uint32_t flip(std::uint32_t offset) const {
     return (offset >> 7 & (span_bytes / 16 - 1)) << 4;
   }

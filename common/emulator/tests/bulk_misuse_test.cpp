@@ -416,6 +416,37 @@ TEST(BulkMisuse, BetweenBlocks) {
          "the source of cp.reduce.async.bulk between shared memories #1 was overwritten");
 }
 
+// Thread 0 stores a tile and thread 32 waits in its place: it has no groups, so nothing is awaited.
+RUNGS_KERNEL(64) other_thread_waits(std::uint32_t* out) {
+  RUNGS_DYNAMIC_SHARED(Shared, s);
+  const unsigned t = threadIdx.x;
+  for (unsigned i = t; i < 256; i += 64) s.words[i] = i;
+  ptx::fence_proxy_async();
+  ptx::syncthreads();
+  if (t == 0) {
+    ptx::bulk_store(out, s.words, 1024);
+    ptx::bulk_commit();
+  }
+  if (t == 32) ptx::bulk_wait_read<0>();
+  ptx::syncthreads();
+  for (unsigned i = t; i < 256; i += 64) s.words[i] = 0;
+  ptx::syncthreads();
+  if (t == 0) ptx::bulk_wait_read<0>();
+}
+
+TEST(BulkMisuse, AnotherThreadWaits) {
+  SKIP_UNDER_THREAD_SANITIZER();
+  static Memory memory;
+  const ScopedOptions scope({Async::kLate, 0, 45});
+  Executor executor({4, 1});
+  const gpu::LaunchConfig config{.grid = {1}, .block = {64}, .shared_bytes = sizeof(Shared)};
+  const std::string report =
+      run(executor, config, other_thread_waits, static_cast<std::uint32_t*>(memory.out));
+  EXPECT_NE(report.find("was overwritten at shared-memory offset 1024"), std::string::npos)
+      << report;
+  EXPECT_NE(report.find("bulk_wait_read() by the thread that copies"), std::string::npos) << report;
+}
+
 // Groups are counted per thread and end in order; a wait for fewer covers the older ones.
 RUNGS_KERNEL(64) groups(std::uint32_t* out) {
   RUNGS_SHARED_ARRAY(std::uint32_t, words, 256);

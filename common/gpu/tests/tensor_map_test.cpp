@@ -71,8 +71,9 @@ TEST_F(TensorMapTest, NamesTheBrokenRuleOfAnyRank) {
   }
   EXPECT_EQ(error([](auto& s) { s.fill = OutOfBounds::kNan; }), "nothing");
   EXPECT_EQ(error([](auto& s) { s.element_strides = {1, 2, 1, 8, 1}; }), "nothing");
-  if (!RUNGS_GPU_CUDA)  // not known of every driver
+  if (!RUNGS_GPU_CUDA) {  // not known of every driver
     EXPECT_EQ(error([](auto& s) { s.strides_bytes = {128, 0, 16, 384}; }), "nothing");
+  }
   EXPECT_EQ(error([](auto& s) { s.sizes[1] = 0x100000000ull; }), "nothing");
   for (const auto promotion :
        {L2Promotion::kNone, L2Promotion::k64B, L2Promotion::k128B, L2Promotion::k256B}) {

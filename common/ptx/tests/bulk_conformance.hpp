@@ -64,8 +64,8 @@ bool launch_bulk_reduce(StreamHandle stream, gpu::BulkReduction reduction, gpu::
 /// kAdd of u32 with a cache policy.
 void launch_bulk_add(StreamHandle stream, std::uint8_t* data, const std::uint8_t* in,
                      std::uint32_t size_bytes);
-/// launch_bulk_reduce() in the shared memory of block 1, by block 0; `data` before and after. False if the
-/// instruction does not exist.
+/// launch_bulk_reduce() in the shared memory of block 1, by block 0; `data` before and after. False
+/// if the instruction does not exist.
 bool launch_bulk_reduce_cluster(StreamHandle stream, gpu::BulkReduction reduction,
                                 gpu::TensorElement type, std::uint8_t* data, const std::uint8_t* in,
                                 std::uint32_t size_bytes);

@@ -1,6 +1,7 @@
 // Kernels of the conformance suite: one-dimensional bulk copies and reductions, bulk groups.
 
 #include "bulk_conformance.hpp"
+#include "wait_in_time.hpp"
 
 #include <rungs/gpu/kernel.hpp>
 #include <rungs/ptx/bulk.hpp>
@@ -40,7 +41,7 @@ round_trip_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_
     bulk_load_hint(s.bytes, in, size_bytes, &s.landed,
                    createpolicy_fractional<L2Priority::kEvictFirst>());
   }
-  mbarrier_wait(&s.landed, 0);
+  if (!wait_in_time(&s.landed, 0)) return;
   if constexpr (H == Hint::kNone) {
     bulk_store(out, s.bytes, size_bytes);
   } else {
@@ -99,9 +100,10 @@ bulk_multicast_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t s
                                createpolicy_fractional<L2Priority::kEvictNormal>());
     }
   }
-  mbarrier_wait(&s.landed, 0);
-  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
+  const bool landed = wait_in_time(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; landed && i < size_bytes; i += kThreads)
     out[rank * size_bytes + i] = s.bytes[i];
+  syncwarp();
   cluster_arrive();
   cluster_wait();
 }
@@ -130,9 +132,10 @@ exchange_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_by
     bulk_copy_cluster(map_shared(shared_u32(s.inbox), rank ^ 1), s.outbox, size_bytes,
                       map_shared(shared_u32(&s.landed), rank ^ 1));
   }
-  mbarrier_wait(&s.landed, 0);
-  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
+  const bool landed = wait_in_time(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; landed && i < size_bytes; i += kThreads)
     out[rank * size_bytes + i] = s.inbox[i];
+  syncwarp();
   cluster_arrive();
   cluster_wait();
 }
@@ -152,9 +155,10 @@ cross_load_kernel(const std::uint8_t* in, std::uint8_t* out, std::uint32_t size_
     bulk_load_cluster(map_shared(shared_u32(s.inbox), rank ^ 1), in + rank * size_bytes, size_bytes,
                       map_shared(shared_u32(&s.landed), rank ^ 1));
   }
-  mbarrier_wait(&s.landed, 0);
-  for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads)
+  const bool landed = wait_in_time(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; landed && i < size_bytes; i += kThreads)
     out[rank * size_bytes + i] = s.inbox[i];
+  syncwarp();
   cluster_arrive();
   cluster_wait();
 }
@@ -207,9 +211,11 @@ bulk_reduce_cluster_kernel(std::uint8_t* data, const std::uint8_t* in, std::uint
   }
   if (rank == 1) {
     if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&s.landed, size_bytes);
-    mbarrier_wait(&s.landed, 0);
-    for (std::uint32_t i = threadIdx.x; i < size_bytes; i += kThreads) data[i] = s.inbox[i];
+    const bool landed = wait_in_time(&s.landed, 0);
+    for (std::uint32_t i = threadIdx.x; landed && i < size_bytes; i += kThreads)
+      data[i] = s.inbox[i];
   }
+  syncwarp();
   cluster_arrive();  // block 0's source may be read until the copy has landed
   cluster_wait();
 }

@@ -1,6 +1,7 @@
 // Kernels of the conformance suite: TMA loads, stores and reductions of tiles of any rank.
 
 #include "bulk_conformance.hpp"
+#include "wait_in_time.hpp"
 
 #include <rungs/core/error.hpp>
 #include <rungs/gpu/kernel.hpp>
@@ -53,8 +54,9 @@ load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates coord
       tma_load_hint(s.bytes + shift, &map, &s.landed, c.at, policy);
     }
   }
-  mbarrier_wait(&s.landed, 0);
-  for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[shift + i];
+  const bool landed = wait_in_time(&s.landed, 0);
+  for (std::uint32_t i = threadIdx.x; landed && i < tile_bytes; i += kThreads)
+    out[i] = s.bytes[shift + i];
 }
 
 struct alignas(1024) TwoBoxes {
@@ -86,11 +88,12 @@ multicast_tiles_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates
           createpolicy_fractional<L2Priority::kEvictLast, L2Priority::kEvictFirst>(0.5f));
     }
   }
-  mbarrier_wait(&s.landed, 0);
-  for (unsigned half = 0; half < 2; half++) {
+  const bool landed = wait_in_time(&s.landed, 0);
+  for (unsigned half = 0; landed && half < 2; half++) {
     for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads)
       out[(rank * 2 + half) * tile_bytes + i] = s.bytes[half][i];
   }
+  syncwarp();
   cluster_arrive();
   cluster_wait();
 }
@@ -113,9 +116,11 @@ cross_load_tile_kernel(RUNGS_GRID_CONSTANT const gpu::TensorMap map, Coordinates
   }
   if (rank == 0) {
     if (threadIdx.x == 0) mbarrier_arrive_expect_tx(&s.landed, tile_bytes);
-    mbarrier_wait(&s.landed, 0);
-    for (std::uint32_t i = threadIdx.x; i < tile_bytes; i += kThreads) out[i] = s.bytes[i];
+    const bool landed = wait_in_time(&s.landed, 0);
+    for (std::uint32_t i = threadIdx.x; landed && i < tile_bytes; i += kThreads)
+      out[i] = s.bytes[i];
   }
+  syncwarp();
   cluster_arrive();
   cluster_wait();
 }

@@ -9,10 +9,10 @@
 /// meanwhile. A store's destination in global memory is poisoned until it is written, as late as
 /// wait_group allows.
 ///
-/// Reported as not modelled: boxes narrower than their swizzle's span or, swizzled, no multiple of 128
-/// bytes; stores that start below 0 or have element strides; f32_ftz and tf32 elements. Interleaved
-/// and im2col maps cannot be made. Not seen: fences for tensor maps and for global memory that
-/// threads wrote before a copy reads it.
+/// Reported as not modelled: boxes narrower than their swizzle's span or, swizzled, no multiple of
+/// 128 bytes; stores that start below 0 or have element strides; f32_ftz and tf32 elements.
+/// Interleaved and im2col maps cannot be made. Not seen: fences for tensor maps and for global
+/// memory that threads wrote before a copy reads it.
 ///
 /// Shared-memory addresses are 32-bit shared::cluster addresses (shared_address(), map_shared()).
 /// A cache policy of 0 stands for none.

@@ -4,8 +4,8 @@
 /// Instructions: cp.async.bulk, cp.reduce.async.bulk, cp.async.bulk.prefetch,
 /// cp.async.bulk.commit_group, cp.async.bulk.wait_group").
 ///
-/// One thread issues a copy. Sizes are positive multiples of 16 bytes, all addresses multiples of 16
-/// (an mbarrier's of 8). Copies are not ordered among each other and belong to the asynchronous
+/// One thread issues a copy. Sizes are positive multiples of 16 bytes, all addresses multiples of
+/// 16 (an mbarrier's of 8). Copies are not ordered among each other and belong to the asynchronous
 /// proxy:
 ///
 ///  - into shared memory: complete_tx(size) on an mbarrier of the destination's block says that the
@@ -41,7 +41,8 @@ RUNGS_DEVICE void bulk_load(void* shared_destination, const void* source, std::u
 }
 
 /// bulk_load() into the shared memory of any block of the cluster; both addresses are
-/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy lands.
+/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy
+/// lands.
 RUNGS_DEVICE void bulk_load_cluster(std::uint32_t cluster_destination, const void* source,
                                     std::uint32_t size_bytes,
                                     std::uint32_t cluster_barrier RUNGS_AND_WHERE) {
@@ -108,7 +109,8 @@ RUNGS_DEVICE void bulk_load_multicast_hint(void* shared_destination, const void*
 
 /// Copies the block's shared memory to that of any block of the cluster; complete_tx on a barrier
 /// of that block, after which the source may be written again, too. Both addresses are
-/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy lands.
+/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy
+/// lands.
 /// PTX: cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.
 RUNGS_DEVICE void bulk_copy_cluster(std::uint32_t cluster_destination, const void* shared_source,
                                     std::uint32_t size_bytes,

@@ -13,8 +13,8 @@ namespace rungs::ptx {
 using gpu::BulkReduction;
 using gpu::TensorElement;
 
-/// Whether cp.reduce.async.bulk exists for the operation and type ("Valid combinations of .redOp and
-/// element type"). Bit operations take the integer of the width.
+/// Whether cp.reduce.async.bulk exists for the operation and type ("Valid combinations of .redOp
+/// and element type"). Bit operations take the integer of the width.
 RUNGS_HD constexpr bool bulk_reduction_exists(BulkReduction reduction, TensorElement type,
                                               bool global) {
   using E = TensorElement;

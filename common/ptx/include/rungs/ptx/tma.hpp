@@ -6,9 +6,11 @@
 ///
 /// One thread issues a copy. The map is a kernel parameter declared
 /// `RUNGS_GRID_CONSTANT const gpu::TensorMap`; coordinates are in elements, dimension 0 (the
-/// contiguous one) first, as many as the map has dimensions: `tma_load(tile, &map, &bar, {x, y, z})`.
-/// The tile lies 128-byte aligned in shared memory, a swizzled one aligned to its pattern (256, 512,
-/// 1024 bytes for 32B, 64B, 128B). Its rows of dimension 0 follow each other without gaps.
+/// contiguous one) first, as many as the map has dimensions:
+/// `tma_load(tile, &map, &bar, {x, y, z})`. The tile lies 128-byte aligned in shared memory, its
+/// rows of dimension 0 one after the other without gaps. A swizzle follows the bits of the address,
+/// so a tile that wgmma reads starts with the pattern (at 256, 512, 1024 bytes for 32B, 64B, 128B);
+/// the emulator models swizzled boxes whose rows are as wide as the span.
 /// Coordinate 0 times the element size is a multiple of 16 bytes (an H200 ends other copies as an
 /// illegal instruction, the emulator with a report).
 /// Fences, groups and completion: bulk.hpp.
@@ -69,7 +71,7 @@ RUNGS_DEVICE void tma_prefetch_descriptor(const gpu::TensorMap* map) {
 }
 
 #if RUNGS_GPU_CUDA
-// EMIT(rank as in the instruction, its coordinates, their operands): after six operands of EMIT's.
+// EMIT(rank as in the instruction, its coordinates, their operands); operands 0-5 are EMIT's own.
 #define RUNGS_TMA_BY_RANK(EMIT)                                                         \
   if constexpr (Rank == 1) {                                                            \
     EMIT("1d", "{%6}", "r"(at[0]));                                                     \
@@ -119,8 +121,9 @@ RUNGS_DEVICE void tma_load(void* shared_destination, const gpu::TensorMap* map,
 #endif
 }
 
-/// tma_load() into the shared memory of any block of the cluster; both addresses are shared::cluster
-/// ones (map_shared()), of the same block, which must not end before the copy lands.
+/// tma_load() into the shared memory of any block of the cluster; both addresses are
+/// shared::cluster ones (map_shared()), of the same block, which must not end before the copy
+/// lands.
 template <int Rank>
 RUNGS_DEVICE void tma_load_cluster(std::uint32_t cluster_destination, const gpu::TensorMap* map,
                                    std::uint32_t cluster_barrier,
@@ -201,11 +204,11 @@ RUNGS_DEVICE void tma_load_multicast_hint(void* shared_destination, const gpu::T
 #endif
 }
 
-/// Starts copying a tile of the block's shared memory to the map's box at `at`, in the thread's open
-/// bulk group. Elements outside the tensor are not written. Every thread that wrote the tile
+/// Starts copying a tile of the block's shared memory to the map's box at `at`, in the thread's
+/// open bulk group. Elements outside the tensor are not written. Every thread that wrote the tile
 /// executes fence_proxy_async() first, then a barrier; then one thread issues this.
-/// @note the emulator models boxes that start at 0 or above and maps without element strides
 /// PTX: cp.async.bulk.tensor.{1d ... 5d}.global.shared::cta.tile.bulk_group.
+/// @note the emulator models boxes that start at 0 or above and maps without element strides
 template <int Rank>
 RUNGS_DEVICE void tma_store(const gpu::TensorMap* map, const int (&at)[Rank],
                             const void* shared_source RUNGS_AND_WHERE) {

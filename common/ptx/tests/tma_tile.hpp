@@ -1,5 +1,7 @@
-// TMA at every rank: loads, stores and reductions of tiles, each against a host oracle that walks the
-// box element by element.
+#pragma once
+/// @file tma_tile.hpp
+/// What the tests of TMA at every rank share: tensors, a host oracle that walks the box element by
+/// element, and a fixture.
 
 #include "bulk_conformance.hpp"
 #include "bulk_oracle.hpp"
@@ -8,19 +10,20 @@
 #include <rungs/testing/conforms.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
 namespace rungs::ptx::test {
-namespace {
 
 using gpu::BulkReduction;
 using gpu::OutOfBounds;
 using gpu::Swizzle;
 using gpu::TensorElement;
 
-std::uint32_t span_of(Swizzle swizzle) {
+inline std::uint32_t span_of(Swizzle swizzle) {
   return swizzle == Swizzle::k128B  ? 128
          : swizzle == Swizzle::k64B ? 64
          : swizzle == Swizzle::k32B ? 32
@@ -28,7 +31,7 @@ std::uint32_t span_of(Swizzle swizzle) {
 }
 
 // Where byte `linear` of the box lies in the shared-memory image, from the picture in the PTX ISA.
-std::uint32_t place_of(Swizzle swizzle, std::uint32_t linear) {
+inline std::uint32_t place_of(Swizzle swizzle, std::uint32_t linear) {
   const std::uint32_t line = linear / 128, chunk = linear % 128 / 16;
   const std::uint32_t moves = span_of(swizzle) / 16;  // chunks that change places
   const std::uint32_t moved = chunk / moves * moves + ((chunk % moves) ^ (line % moves));
@@ -75,7 +78,8 @@ struct Tensor {
 };
 
 // Sizes that no box divides, gaps behind rows and planes.
-Tensor make_tensor(int rank, TensorElement element, Swizzle swizzle, std::uint32_t row_bytes) {
+inline Tensor make_tensor(int rank, TensorElement element, Swizzle swizzle,
+                          std::uint32_t row_bytes) {
   Tensor t;
   const auto size = static_cast<std::uint32_t>(element_size(element));
   t.spec.rank = rank;
@@ -91,7 +95,7 @@ Tensor make_tensor(int rank, TensorElement element, Swizzle swizzle, std::uint32
   return t;
 }
 
-std::vector<Coordinates> places(const Tensor& t, bool negative) {
+inline std::vector<Coordinates> places(const Tensor& t, bool negative) {
   const int chunk = 16 / static_cast<int>(element_size(t.spec.element));
   std::vector<Coordinates> all = {
       {{0, 0, 0, 0, 0}},         {{chunk, 1, 1, 1, 1}},
@@ -231,157 +235,4 @@ class TileConformance : public Conformance {
   }
 };
 
-TEST_F(TileConformance, LoadsOfEveryRank) {
-  rungs::testing::conforms("tma_load tma_prefetch");
-  every_shape([&](const Tensor& t) {
-    for (const Coordinates& at : places(t, true)) load(t, Hint::kNone, at);
-  });
-}
-
-TEST_F(TileConformance, LoadsWithCachePolicy) {
-  rungs::testing::conforms("tma_load_hint tma_prefetch_hint createpolicy_fractional");
-  every_shape([&](const Tensor& t) { load(t, Hint::kPolicy, places(t, true)[2]); });
-}
-
-TEST_F(TileConformance, LoadsIntoTheOtherBlock) {
-  rungs::testing::conforms("tma_load_cluster");
-  const Tensor t = make_tensor(3, TensorElement::kF32, Swizzle::k128B, 128);
-  for (const Coordinates& at : places(t, true)) load_across(t, at);
-}
-
-TEST_F(TileConformance, Multicast) {
-  rungs::testing::conforms("tma_load_multicast tma_load_multicast_hint");
-  for (const int rank : {1, 3, 5}) {
-    Tensor t =
-        make_tensor(rank, TensorElement::kBf16, rank == 1 ? Swizzle::kNone : Swizzle::k64B, 64);
-    const auto data = upload(t.bytes);
-    const gpu::TensorMap map = map_of(t, data);
-    const Coordinates first = places(t, true)[0], second = places(t, true)[1];
-    const std::uint32_t tile = t.tile_bytes();
-    const auto out = filled<std::uint8_t>(std::size_t{4} * tile, 0xee);
-    launch_multicast_tiles(nullptr, rank, map, first, second, tile, out.data());
-    const std::vector<std::uint8_t> images = out.download();
-    for (std::size_t copy = 0; copy < 4; copy++) {
-      t.walk(copy % 2 == 0 ? first : second, [&](std::uint32_t place, std::int64_t from) {
-        if (HasFatalFailure()) return;
-        for (std::uint32_t b = 0; b < 2; b++) {
-          const std::uint8_t expected =
-              from < 0 ? std::uint8_t{0} : t.bytes[static_cast<std::size_t>(from) + b];
-          ASSERT_EQ(images[copy * tile + place + b], expected) << "copy " << copy << " " << place;
-        }
-      });
-    }
-  }
-}
-
-// Elements outside arrive as a NaN. Which one the manual does not say; the report keeps it.
-TEST_F(TileConformance, NanOutside) {
-  rungs::testing::conforms("tma_load");
-  for (const TensorElement element :
-       {TensorElement::kF16, TensorElement::kBf16, TensorElement::kF32, TensorElement::kF64}) {
-    Tensor t = make_tensor(3, element, Swizzle::k32B, 32);
-    t.spec.fill = OutOfBounds::kNan;
-    const auto data = upload(t.bytes);
-    const gpu::TensorMap map = map_of(t, data);
-    const Coordinates at = places(t, true)[2];
-    const auto out = filled<std::uint8_t>(t.tile_bytes(), 0xee);
-    launch_load_tile(nullptr, 3, Hint::kNone, map, at, t.tile_bytes(), 0, out.data());
-    const std::vector<std::uint8_t> image = out.download();
-    const std::size_t size = element_size(element);
-    int outside = 0;
-    t.walk(at, [&](std::uint32_t place, std::int64_t from) {
-      if (HasFatalFailure()) return;
-      std::uint64_t bits = 0;
-      std::memcpy(&bits, &image[place], size);
-      if (from >= 0) {
-        std::uint64_t expected = 0;
-        std::memcpy(&expected, &t.bytes[static_cast<std::size_t>(from)], size);
-        ASSERT_EQ(bits, expected) << place;
-        return;
-      }
-      outside++;
-      const int fraction = element == TensorElement::kF16    ? 10
-                           : element == TensorElement::kBf16 ? 7
-                           : element == TensorElement::kF32  ? 23
-                                                             : 52;
-      const std::uint64_t infinity =
-          (std::uint64_t{1} << (size * 8 - 1)) - (std::uint64_t{1} << fraction);
-      const std::uint64_t magnitude = bits & ((std::uint64_t{1} << (size * 8 - 1)) - 1);
-      ASSERT_GT(magnitude, infinity) << "not a NaN: " << std::hex << bits;
-      RecordProperty("nan_of_element_" + std::to_string(static_cast<int>(element)),
-                     std::to_string(bits));
-    });
-    EXPECT_GT(outside, 0);
-  }
-}
-
-TEST_F(TileConformance, ElementStrides) {
-  rungs::testing::conforms("tma_load");
-  Tensor t = make_tensor(4, TensorElement::kBf16, Swizzle::kNone, 32);
-  t.spec.box = {16, 5, 4, 2, 1};
-  t.spec.element_strides = {1, 2, 3, 1, 1};  // 3 of 5, 2 of 4, 2 of 2
-  ASSERT_EQ(t.tile_bytes(), 32u * 3 * 2 * 2);
-  load(t, Hint::kNone, {{0, 0, 0, 0, 0}});
-  load(t, Hint::kNone, {{8, 1, 1, 1, 0}});
-  load(t, Hint::kNone, {{-8, -1, -2, 0, 0}});
-}
-
-TEST_F(TileConformance, StoresOfEveryRank) {
-  rungs::testing::conforms("tma_store");
-  every_shape([&](const Tensor& t) {
-    for (const Coordinates& at : places(t, false)) store(t, Hint::kNone, at);
-  });
-}
-
-TEST_F(TileConformance, StoresWithCachePolicy) {
-  rungs::testing::conforms("tma_store_hint createpolicy_fractional");
-  every_shape([&](const Tensor& t) { store(t, Hint::kPolicy, places(t, false)[1]); });
-}
-
-// The swizzle follows the bits of the address, also where a tile does not start with its pattern.
-TEST_F(TileConformance, SwizzleFollowsTheAddress) {
-  rungs::testing::conforms("tma_load tma_store");
-  for (const Swizzle swizzle : {Swizzle::k32B, Swizzle::k64B, Swizzle::k128B}) {
-    const Tensor t = make_tensor(3, TensorElement::kBf16, swizzle, span_of(swizzle));
-    for (const std::uint32_t shift : {128u, 384u, 896u}) {
-      load(t, Hint::kNone, places(t, false)[1], shift);
-      store(t, Hint::kNone, places(t, false)[1], shift);
-    }
-  }
-}
-
-TEST_F(TileConformance, SumWithCachePolicy) {
-  rungs::testing::conforms("tma_reduce_hint createpolicy_fractional");
-  Tensor t = make_tensor(3, TensorElement::kU32, Swizzle::k64B, 64);
-  t.bytes = reduction_operands(t.spec.element, t.bytes.size(), 5);
-  const auto data = upload(t.bytes);
-  const gpu::TensorMap map = map_of(t, data);
-  const std::vector<std::uint8_t> image = reduction_operands(t.spec.element, t.tile_bytes(), 6);
-  const auto source = upload(image);
-  const Coordinates at = places(t, false)[2];
-  launch_add_tile(nullptr, map, at, t.tile_bytes(), source.data());
-  std::vector<std::uint8_t> expected = t.bytes;
-  t.walk(at, [&](std::uint32_t place, std::int64_t to) {
-    if (to >= 0)
-      reduce_one(BulkReduction::kAdd, t.spec.element, &expected[static_cast<std::size_t>(to)],
-                 &image[place]);
-  });
-  compare(data.download(), expected, t, at);
-}
-
-TEST_F(TileConformance, Reductions) {
-  rungs::testing::conforms("tma_reduce");
-  for (const TensorElement element : {TensorElement::kU32, TensorElement::kI32, TensorElement::kF32,
-                                      TensorElement::kBf16, TensorElement::kF16})
-    reduce_all(element);
-}
-
-TEST_F(TileConformance, ReductionsOf64Bits) {
-  rungs::testing::conforms("tma_reduce");
-  for (const TensorElement element :
-       {TensorElement::kU64, TensorElement::kI64, TensorElement::kF64})
-    reduce_all(element);
-}
-
-}  // namespace
 }  // namespace rungs::ptx::test
