@@ -70,7 +70,7 @@ void arrive_if_due(Block& block, Issuer& issuer) {
   }
 }
 
-void Copy::land(Cluster&, const AsyncOperation& operation) {
+void Copy::land(Cluster& cluster, const AsyncOperation& operation) {
   Block& block = *operation.block;
   SharedMemory& shared = block.shared;
   std::byte* to = shared.at(offset);
@@ -89,6 +89,7 @@ void Copy::land(Cluster&, const AsyncOperation& operation) {
   Issuer& issuer = block.copies.issuer(thread, block.thread_count);
   std::erase(issuer.in_flight, number);
   sanitizer::release(&issuer.token);
+  sanitizer::release(&cluster.launch->end_token);  // nobody need wait for it before the end
   arrive_if_due(block, issuer);
   if (issuer.waiting && issuer.landed() >= issuer.awaited) {
     issuer.waiting = false;
@@ -157,7 +158,7 @@ AsyncCopies::Issuer& AsyncCopies::issuer(unsigned thread, unsigned thread_count)
 }
 
 std::uint32_t AsyncCopies::landing(std::uint32_t offset, std::uint32_t size_bytes) const {
-  if (!any_words_) return 0;
+  if (words_in_flight_ == 0) return 0;
   const std::uint32_t end = std::min(offset + size_bytes, SharedMemory::kSlabBytes);
   for (std::uint32_t at = offset / 4 * 4; at < end; at += 4) {
     if (words_[at / 4] != 0) return words_[at / 4];
@@ -167,7 +168,11 @@ std::uint32_t AsyncCopies::landing(std::uint32_t offset, std::uint32_t size_byte
 
 void AsyncCopies::set_landing(std::uint32_t offset, std::uint32_t size_bytes, std::uint32_t id) {
   if (words_.empty()) words_.resize(SharedMemory::kSlabBytes / 4);
-  any_words_ = true;
+  if (id != 0) {
+    words_in_flight_ += size_bytes / 4;
+  } else {
+    words_in_flight_ -= size_bytes / 4;
+  }
   std::fill_n(words_.begin() + offset / 4, size_bytes / 4, id);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 /// @file async_copy.hpp
-/// A block's cp.async copies: which of a thread's have landed, its groups, and which words of shared
-/// memory are still being written.
+/// A block's cp.async copies: which of a thread's have landed, its groups, and which words of
+/// shared memory are still being written.
 
 #include <rungs/emulator/model.hpp>
 
@@ -38,22 +38,23 @@ class AsyncCopies {
 
   void clear() {
     used_ = false;
-    if (any_words_) words_.assign(words_.size(), 0);
-    any_words_ = false;
+    if (words_in_flight_ != 0) words_.assign(words_.size(), 0);  // the last launch was aborted
+    words_in_flight_ = 0;
   }
   Issuer& issuer(unsigned thread, unsigned thread_count);
 
   /// Which copy is landing on the four bytes at `offset`; 0: none. Ids are the cluster's.
   [[nodiscard]] std::uint32_t landing(std::uint32_t offset) const {
-    return any_words_ ? words_[offset / 4] : 0;
+    return words_in_flight_ != 0 ? words_[offset / 4] : 0;
   }
   /// The first copy that is landing anywhere in [offset, offset + size), or 0.
   [[nodiscard]] std::uint32_t landing(std::uint32_t offset, std::uint32_t size_bytes) const;
+  /// `id` 0: it has landed.
   void set_landing(std::uint32_t offset, std::uint32_t size_bytes, std::uint32_t id);
 
  private:
   bool used_ = false;
-  bool any_words_ = false;
+  std::uint32_t words_in_flight_ = 0;
   std::vector<Issuer> issuers_;
   std::vector<std::uint32_t> words_;
 };

@@ -12,28 +12,43 @@
 namespace rungs::emulator {
 namespace {
 
-// Text of a set of lanes: "3", "0-7, 9".
-std::string lanes_text(std::uint32_t lanes) {
-  std::string text;
+// Text that stands on the stack: fail() does not return, so a std::string would leak.
+struct Text {
+  char characters[128] = "";
+  [[nodiscard]] const char* c_str() const { return characters; }
+};
+
+// A set of lanes: "3", "0-7, 9".
+Text lanes_text(std::uint32_t lanes) {
+  Text text;
+  std::size_t size = 0;
   for (unsigned lane = 0; lane < 32; lane++) {
     if ((lanes >> lane & 1) == 0) continue;
     unsigned last = lane;
     while (last < 31 && (lanes >> (last + 1) & 1) != 0) last++;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(lane);
-    if (last > lane) text.append("-").append(std::to_string(last));
+    char* to = text.characters + size;
+    const std::size_t room = sizeof(text.characters) - size;
+    const char* comma = size == 0 ? "" : ", ";
+    const int written = last == lane ? std::snprintf(to, room, "%s%u", comma, lane)
+                                     : std::snprintf(to, room, "%s%u-%u", comma, lane, last);
+    size += static_cast<std::size_t>(written);  // 16 lanes apart take 70 characters
     lane = last;
   }
   return text;
 }
 
+bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
 std::uint32_t ended_lanes(const Block& block, unsigned first) {
   return static_cast<std::uint32_t>(block.ended.words[first / 64] >> (first % 64));
 }
 
-std::string place(Location where) {
+Text place(Location where) {
   const char* slash = std::strrchr(where.file, '/');
-  return std::string(slash != nullptr ? slash + 1 : where.file) + ":" + std::to_string(where.line);
+  Text text;
+  std::snprintf(text.characters, sizeof(text.characters), "%s:%d",
+                slash != nullptr ? slash + 1 : where.file, where.line);
+  return text;
 }
 
 Gathering* find(Warp& warp, std::uint32_t mask) {
@@ -88,9 +103,9 @@ void meet(const char* name, bool aligned, std::uint32_t mask, void* operands, Co
     gathering->aligned = aligned;
     gathering->mask = mask;
     gathering->where = where;
-  } else if (std::strcmp(gathering->name, name) != 0 ||
+  } else if (!same_text(gathering->name, name) ||
              (aligned && (gathering->where.line != where.line ||
-                          std::strcmp(gathering->where.file, where.file) != 0))) {
+                          !same_text(gathering->where.file, where.file)))) {
     fail(where, "lanes of a warp on different paths, and syncwarp() before they meet again",
          "diverged warp: %s meets %s of lanes %s at %s%s", name, gathering->name,
          lanes_text(gathering->arrived).c_str(), place(gathering->where).c_str(),
@@ -155,8 +170,8 @@ std::string describe_gathering(const Thread& thread) {
   const std::uint32_t ended = missing & ended_lanes(block, thread.index() - thread.index() % 32u);
   std::string text = std::string(gathering.name) + " of its warp, ";
   text += gathering.aligned ? "which is .aligned" : "a collective";
-  text += " {lanes " + lanes_text(missing) + " are missing";
-  if (ended != 0) text += ", lanes " + lanes_text(ended) + " have ended";
+  text += std::string(" {lanes ") + lanes_text(missing).c_str() + " are missing";
+  if (ended != 0) text += std::string(", lanes ") + lanes_text(ended).c_str() + " have ended";
   return text + "}";
 }
 

@@ -16,8 +16,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
-#include <string>
 
 namespace rungs::emulator {
 namespace {
@@ -38,7 +38,7 @@ struct Lane {
   const std::uint32_t* c;
 };
 
-int elements_a_register(MmaType type) {
+constexpr int elements_a_register(MmaType type) {
   switch (type) {
     case MmaType::kF16:
     case MmaType::kBf16:
@@ -68,10 +68,11 @@ std::uint32_t bits_of(float value) {
 }
 
 // Element j of a register, exact. A tf32 has the upper 19 bits of a float: the others are ignored.
-double element(MmaType type, std::uint32_t bits, int j) {
+template <MmaType kType>
+double element(std::uint32_t bits, int j) {
   const auto half = static_cast<std::uint16_t>(bits >> 16 * (j & 1));
   const auto byte = static_cast<std::uint8_t>(bits >> 8 * (j & 3));
-  switch (type) {
+  switch (kType) {
     case MmaType::kF16:
       return to_float(f16{half});
     case MmaType::kBf16:
@@ -92,6 +93,31 @@ double element(MmaType type, std::uint32_t bits, int j) {
       return static_cast<std::int32_t>(bits);
   }
   return 0;
+}
+
+// Calls visit.operator()<type>().
+template <class Visit>
+void with_type(MmaType type, Visit&& visit) {
+  switch (type) {
+    case MmaType::kF16:
+      return visit.template operator()<MmaType::kF16>();
+    case MmaType::kBf16:
+      return visit.template operator()<MmaType::kBf16>();
+    case MmaType::kTf32:
+      return visit.template operator()<MmaType::kTf32>();
+    case MmaType::kE4M3:
+      return visit.template operator()<MmaType::kE4M3>();
+    case MmaType::kE5M2:
+      return visit.template operator()<MmaType::kE5M2>();
+    case MmaType::kS8:
+      return visit.template operator()<MmaType::kS8>();
+    case MmaType::kU8:
+      return visit.template operator()<MmaType::kU8>();
+    case MmaType::kF32:
+      return visit.template operator()<MmaType::kF32>();
+    case MmaType::kS32:
+      return visit.template operator()<MmaType::kS32>();
+  }
 }
 
 std::uint32_t float_result(double sum) {
@@ -119,25 +145,46 @@ struct Operands {
   double sum[kM][kN];  // C, then D
 };
 
-void take_fragments(const Gathering& gathering, const MmaShape& shape, Operands& operands) {
-  const int e = elements_a_register(shape.a);
-  const int b_registers = shape.k / (4 * e);
+template <MmaType kType>
+void take_a(const Gathering& gathering, int k, Operands& operands) {
+  constexpr int kE = elements_a_register(kType);
   for (unsigned lane = 0; lane < 32; lane++) {
-    const Lane& from = lane_of(gathering, lane);
-    const int g = static_cast<int>(lane / 4), t = static_cast<int>(lane % 4);
-    for (int r = 0; r < 2 * b_registers; r++) {
-      for (int j = 0; j < e; j++)
-        operands.a[g + 8 * (r % 2)][e * t + j + 4 * e * (r / 2)] = element(shape.a, from.a[r], j);
-    }
-    for (int r = 0; r < b_registers; r++) {
-      for (int j = 0; j < e; j++)
-        operands.b[e * t + j + 4 * e * r][g] = element(shape.b, from.b[r], j);
-    }
-    for (int i = 0; i < 4; i++) {
-      const std::uint32_t bits = shape.d == MmaType::kF16 ? from.c[i / 2] : from.c[i];
-      operands.sum[g + 8 * (i / 2)][2 * t + i % 2] = element(shape.d, bits, i);
+    const std::uint32_t* registers = lane_of(gathering, lane).a;
+    const unsigned g = lane / 4, t = lane % 4;
+    for (int r = 0; r < k / (2 * kE); r++) {
+      double* to = &operands.a[g + 8u * (r % 2)][kE * t + 4u * kE * (r / 2)];
+      for (int j = 0; j < kE; j++) to[j] = element<kType>(registers[r], j);
     }
   }
+}
+
+template <MmaType kType>
+void take_b(const Gathering& gathering, int k, Operands& operands) {
+  constexpr int kE = elements_a_register(kType);
+  for (unsigned lane = 0; lane < 32; lane++) {
+    const std::uint32_t* registers = lane_of(gathering, lane).b;
+    const unsigned g = lane / 4, t = lane % 4;
+    for (int r = 0; r < k / (4 * kE); r++) {
+      for (int j = 0; j < kE; j++)
+        operands.b[kE * t + j + 4u * kE * r][g] = element<kType>(registers[r], j);
+    }
+  }
+}
+
+template <MmaType kType>
+void take_c(const Gathering& gathering, Operands& operands) {
+  for (unsigned lane = 0; lane < 32; lane++) {
+    const std::uint32_t* registers = lane_of(gathering, lane).c;
+    double* to = &operands.sum[lane / 4][2 * (lane % 4)];
+    for (int i = 0; i < 4; i++)
+      to[i / 2 * 8 * kN + i % 2] = element<kType>(registers[kType == MmaType::kF16 ? i / 2 : i], i);
+  }
+}
+
+void take_fragments(const Gathering& gathering, const MmaShape& shape, Operands& operands) {
+  with_type(shape.a, [&]<MmaType kType>() { take_a<kType>(gathering, shape.k, operands); });
+  with_type(shape.b, [&]<MmaType kType>() { take_b<kType>(gathering, shape.k, operands); });
+  with_type(shape.d, [&]<MmaType kType>() { take_c<kType>(gathering, operands); });
 }
 
 void give_fragments(const Gathering& gathering, const MmaShape& shape, const Operands& operands) {
@@ -162,15 +209,20 @@ void give_fragments(const Gathering& gathering, const MmaShape& shape, const Ope
   }
 }
 
-std::string name_of(MmaType type) {
+// Text that stands on the stack: fail() does not return, so a std::string would leak.
+struct Text {
+  char characters[64] = "";
+  [[nodiscard]] const char* c_str() const { return characters; }
+};
+
+Text name_of(const MmaShape& shape) {
   constexpr const char* kNames[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
                                     "s8",  "u8",   "f32",  "s32"};
-  return kNames[static_cast<int>(type)];
-}
-
-std::string name_of(const MmaShape& shape) {
-  return "m16n8k" + std::to_string(shape.k) + (shape.saturate ? ".satfinite." : ".") +
-         name_of(shape.d) + "." + name_of(shape.a) + "." + name_of(shape.b);
+  const auto name = [&](MmaType type) { return kNames[static_cast<int>(type)]; };
+  Text text;
+  std::snprintf(text.characters, sizeof(text.characters), "m16n8k%d%s.%s.%s.%s", shape.k,
+                shape.saturate ? ".satfinite" : "", name(shape.d), name(shape.a), name(shape.b));
+  return text;
 }
 
 void multiply(const Gathering& gathering, Location where) {

@@ -15,11 +15,12 @@ struct alignas(16) Image {
   std::uint16_t elements[kMatrixElements];
 };
 
-// Lanes whose address the instruction does not use pass one that must not be touched.
+// Lanes whose address the instruction does not use pass one that must not be touched, though a
+// valid one.
 template <int Count>
 RUNGS_DEVICE std::uint16_t* row_of(Image& image, unsigned lane) {
   return lane < 8 * Count ? &image.elements[matrix_row(lane / 8, lane % 8)]
-                          : image.elements + kMatrixElements - 1;
+                          : image.elements + kMatrixElements - 8;
 }
 
 template <int Count, bool kTranspose>

@@ -19,8 +19,8 @@ constexpr unsigned kReduxRows = 12;
 void launch_redux(StreamHandle stream, const std::uint32_t* in,
                   std::uint32_t* out /* [kReduxRows][64] */);
 constexpr unsigned kMatchRows = 6;
-/// Rows: any of u32, any of u64, all of u32 (equal), all of u32 (not), all of u64 (equal), any among
-/// the lower 20 lanes and the upper 12.
+/// Rows: any of u32, any of u64, all of u32 (equal), all of u32 (not), all of u64 (equal), any
+/// among the lower 20 lanes and the upper 12.
 void launch_match(StreamHandle stream, const std::uint32_t* in,
                   std::uint32_t* out /* [kMatchRows][64] */);
 constexpr unsigned kLaneRows = 7;
@@ -29,8 +29,9 @@ void launch_lanes(StreamHandle stream, std::uint32_t* out /* [kLaneRows][64] */)
 constexpr unsigned kSegmentRows = 12;
 /// Rows: idx, xor, down, up in segments of 4, 8, 16. Arguments: 5, 6, 3, 3 (xor also 9 in row 5).
 void launch_segments(StreamHandle stream, std::uint32_t* out /* [kSegmentRows][64] */);
-constexpr unsigned kIntegerRows = 5;
-/// Rows: prmt(a, b, c), dp4a of i32, of u32, funnel shifts left and right of a, b by c.
+constexpr unsigned kIntegerRows = 9;
+/// Rows: prmt(a, b, c), dp4a of i32, of u32, funnel shifts left and right of a, b
+/// by c; popc, clz, ctz and brev of a.
 void launch_integers(StreamHandle stream, const std::uint32_t* a, const std::uint32_t* b,
                      const std::uint32_t* c, std::uint32_t* out /* [kIntegerRows][count] */,
                      unsigned count);
@@ -56,7 +57,8 @@ void launch_load_matrix(StreamHandle stream, int count, bool transpose, const st
 /// @param values [count][32], @param out [kMatrixElements], 0xffff where nothing was stored
 void launch_store_matrix(StreamHandle stream, int count, bool transpose,
                          const std::uint32_t* values, std::uint16_t* out);
-/// d [16][8] = a [16][16] times b [16][8] (both row-major bf16) by ldmatrix, ldmatrix.trans and mma.
+/// d [16][8] = a [16][16] times b [16][8] (both row-major bf16) by ldmatrix, ldmatrix.trans and
+/// mma.
 void launch_tile_product(StreamHandle stream, const std::uint16_t* a, const std::uint16_t* b,
                          float* d);
 
@@ -122,5 +124,11 @@ RUNGS_HD constexpr unsigned fill_bytes(unsigned t, unsigned s, unsigned bytes) {
 /// its neighbour has copied. in and out [kCopyStages][kCopyThreads][bytes]
 void launch_async_copy(StreamHandle stream, CopyKind kind, int how, const std::uint8_t* in,
                        std::uint8_t* out);
+
+// mma_gemm_kernels_sm90.cu
+/// d [m][n] = a [m][k] times the transpose of b [n][k], bf16 and f32, all row-major.
+/// @param k a positive multiple of 32
+void launch_mma_gemm(StreamHandle stream, const bf16* a, const bf16* b, float* d, unsigned m,
+                     unsigned n, unsigned k);
 
 }  // namespace rungs::ptx::test

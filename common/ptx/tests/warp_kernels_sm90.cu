@@ -5,6 +5,7 @@
 
 #include <rungs/gpu/kernel.hpp>
 #include <rungs/ptx/convert.hpp>
+#include <rungs/ptx/integer.hpp>
 #include <rungs/ptx/warp.hpp>
 
 namespace rungs::ptx::test {
@@ -90,6 +91,10 @@ integers_kernel(const std::uint32_t* a, const std::uint32_t* b, const std::uint3
     out[2 * count + i] = dp4a(a[i], b[i], c[i]);
     out[3 * count + i] = funnel_shift_left(a[i], b[i], c[i]);
     out[4 * count + i] = funnel_shift_right(a[i], b[i], c[i]);
+    out[5 * count + i] = static_cast<std::uint32_t>(popc(a[i]));
+    out[6 * count + i] = static_cast<std::uint32_t>(clz(a[i]));
+    out[7 * count + i] = static_cast<std::uint32_t>(ctz(a[i]));
+    out[8 * count + i] = brev(a[i]);
   }
 }
 

@@ -3,8 +3,8 @@
 /// Conversions of two floats at a time (PTX ISA, "Data Movement and Conversion Instructions: cvt"),
 /// tf32, and the approximate functions of the special-function unit. Any thread; registers only.
 ///
-/// `low` goes to the lower half of the result, that is, to the lower address when it is stored. (The
-/// PTX operands stand the other way round.)
+/// `low` goes to the lower half of the result, that is, to the lower address when it is stored.
+/// (The PTX operands stand the other way round.)
 
 #include <rungs/ptx/where.hpp>
 

@@ -1,21 +1,22 @@
 #pragma once
 /// @file matrix.hpp
-/// ldmatrix and stmatrix: 8x8 matrices of 16-bit elements between shared memory and the registers of
-/// a warp, laid out as mma.sync takes them (PTX ISA, "Warp Level Matrix Load/Store Instructions").
+/// ldmatrix and stmatrix: 8x8 matrices of 16-bit elements between shared memory and the registers
+/// of a warp, laid out as mma.sync takes them (PTX ISA, "Warp Level Matrix Load/Store
+/// Instructions").
 ///
-/// A row is 16 bytes, 16-byte aligned; rows may lie anywhere. Lane 8 i + r passes the address of row
-/// r of matrix i, so `Count` matrices need the addresses of lanes 0 to 8 Count - 1; the others' are
-/// not looked at. Register i of lane l holds two neighbours of matrix i, the first in the lower
+/// A row is 16 bytes, 16-byte aligned; rows may lie anywhere. Lane 8 i + r passes the address of
+/// row r of matrix i, so `Count` matrices need the addresses of lanes 0 to 8 Count - 1; the others'
+/// are not looked at. Register i of lane l holds two neighbours of matrix i, the first in the lower
 /// half:
 ///
 ///     plain       row l / 4, columns 2 (l % 4) and 2 (l % 4) + 1
 ///     transposed  rows 2 (l % 4) and 2 (l % 4) + 1, column l / 4
 ///
-/// Plain, four matrices make the 16x16 fragment of A, in the order (0, 0), (8, 0), (0, 8), (8, 8) of
-/// row and column; a B that is stored [n][k] loads plain, one stored [k][n] transposed.
+/// Plain, four matrices make the 16x16 fragment of A, in the order (0, 0), (8, 0), (0, 8), (8, 8)
+/// of row and column; a B that is stored [n][k] loads plain, one stored [k][n] transposed.
 ///
-/// Executed by the whole warp, aligned. Weak accesses of the generic proxy: they wait for no one, so
-/// rows that other lanes have written need syncwarp(), other warps' a barrier.
+/// Executed by the whole warp, aligned. Weak accesses of the generic proxy: they wait for no one,
+/// so rows that other lanes have written need syncwarp(), other warps' a barrier.
 
 #include <rungs/ptx/descriptor.hpp>
 

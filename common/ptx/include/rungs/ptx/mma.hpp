@@ -14,9 +14,9 @@
 ///
 /// Rounding. Products are exact. The order of the additions, and how many bits each keeps, is the
 /// hardware's business: with S = |c| + sum |a b| of an element, an f32 result lies within
-/// K 2^-22 S of the exact one (K 2^-13 S for 8-bit floats), an f16 result within (4 + K 2^-10) 2^-11
-/// S. Sums of small integers are exact. The emulator rounds once. Subnormals are kept; a NaN becomes
-/// the canonical one.
+/// K 2^-22 S of the exact one (K 2^-13 S for 8-bit floats), an f16 result within
+/// (4 + K 2^-10) 2^-11 S. Sums of small integers are exact. The emulator rounds once. Subnormals
+/// are kept; a NaN becomes the canonical one.
 ///
 /// Executed by the whole warp, aligned; registers only, so no memory order. d and c may be the same
 /// array.
@@ -205,7 +205,8 @@ RUNGS_DEVICE void mma_m16n8k32_f8(float (&d)[4], const std::uint32_t (&a)[4],
 
 /// 8-bit integers, K = 16. PTX: mma.sync.aligned.m16n8k16.row.col{.satfinite}.s32.{s8,u8}.{s8,u8}.
 /// @tparam A, B std::int8_t or std::uint8_t
-/// @tparam Saturate a sum outside the range of an i32 becomes its end; otherwise it wraps
+/// @tparam Saturate a sum outside the range of an i32 becomes its end; otherwise it wraps. Where
+///         partial sums leave the range and come back, the end result depends on the hardware.
 template <class A, class B, bool Saturate = false>
 RUNGS_DEVICE void mma_m16n8k16_i8(std::int32_t (&d)[4], const std::uint32_t (&a)[2],
                                   const std::uint32_t (&b)[1],

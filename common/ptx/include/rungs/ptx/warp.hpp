@@ -1,14 +1,12 @@
 #pragma once
 /// @file warp.hpp
-/// A warp's reductions, matches and shuffles in segments, who is in it, and integer instructions on
-/// packed bytes.
+/// A warp's reductions, matches and shuffles in segments, and who is in it.
 ///
 /// redux, match and shuffles: every lane of `mask`, with the same mask (.sync, not aligned); they
 /// order no memory.
 
 #include <rungs/ptx/sync.hpp>
 
-#include <cstring>
 #include <type_traits>
 
 #if !RUNGS_GPU_CUDA
@@ -79,9 +77,9 @@ RUNGS_DEVICE std::uint32_t lanemask_gt() {
 #endif
 }
 
-/// The lanes that execute this instruction together: some set that holds the caller and no lane that
-/// has ended. Nothing else is promised, so it is no mask for a collective. PTX: activemask.b32. The
-/// emulator returns all lanes that have not ended.
+/// The lanes that execute this instruction together: some set that holds the caller and no lane
+/// that has ended. Nothing else is promised, so it is no mask for a collective. PTX:
+/// activemask.b32. The emulator returns all lanes that have not ended.
 RUNGS_DEVICE std::uint32_t active_mask() {
 #if RUNGS_GPU_CUDA
   return __activemask();
@@ -186,8 +184,8 @@ RUNGS_DEVICE std::uint32_t match_all(std::uint32_t mask, T value RUNGS_AND_WHERE
 #endif
 }
 
-/// Shuffles among segments of `Width` (a power of two up to 32) lanes. `value` of lane `lane` modulo
-/// Width of the own segment. PTX: shfl.sync.idx with a segment mask.
+/// Shuffles among segments of `Width` (a power of two up to 32) lanes. `value` of lane `lane`
+/// modulo Width of the own segment. PTX: shfl.sync.idx with a segment mask.
 template <int Width, class T>
 RUNGS_DEVICE T shfl_idx_segment(std::uint32_t mask, T value, int lane RUNGS_AND_WHERE) {
   static_assert(Width > 0 && Width <= 32 && (Width & (Width - 1)) == 0);
@@ -210,8 +208,8 @@ RUNGS_DEVICE T shfl_xor_segment(std::uint32_t mask, T value, int lane_mask RUNGS
   return shfl_idx(mask, value, source <= (own | (Width - 1)) ? source : own, where);
 #endif
 }
-/// `value` of lane (own lane + `delta`), or the own value past the segment. PTX: shfl.sync.down with
-/// a segment mask.
+/// `value` of lane (own lane + `delta`), or the own value past the segment. PTX: shfl.sync.down
+/// with a segment mask.
 template <int Width, class T>
 RUNGS_DEVICE T shfl_down_segment(std::uint32_t mask, T value, int delta RUNGS_AND_WHERE) {
   static_assert(Width > 0 && Width <= 32 && (Width & (Width - 1)) == 0);
@@ -232,65 +230,6 @@ RUNGS_DEVICE T shfl_up_segment(std::uint32_t mask, T value, int delta RUNGS_AND_
 #else
   const int own = static_cast<int>(lane_id()), source = own - (delta & 31);
   return shfl_idx(mask, value, source >= (own & ~(Width - 1)) ? source : own, where);
-#endif
-}
-
-/// Four bytes chosen from the eight of `b`:`a`: nibble i of `selector` says which becomes byte i; its
-/// bit 3 replicates that byte's sign instead. PTX: prmt.b32.
-RUNGS_DEVICE std::uint32_t prmt(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
-#if RUNGS_GPU_CUDA
-  std::uint32_t result;
-  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(selector));
-  return result;
-#else
-  const std::uint64_t bytes = std::uint64_t{b} << 32 | a;
-  std::uint32_t result = 0;
-  for (unsigned i = 0; i < 4; i++) {
-    const std::uint32_t choice = selector >> 4 * i & 15;
-    std::uint32_t byte = static_cast<std::uint32_t>(bytes >> 8 * (choice & 7)) & 0xff;
-    if ((choice & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
-    result |= byte << 8 * i;
-  }
-  return result;
-#endif
-}
-
-/// c plus the dot product of the four bytes of a and b, modulo 2^32. PTX: dp4a.{s32.s32,u32.u32}.
-/// @tparam T std::int32_t (signed bytes) or std::uint32_t (unsigned ones)
-template <class T>
-RUNGS_DEVICE T dp4a(T a, T b, T c) {
-  static_assert(std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int32_t>);
-#if RUNGS_GPU_CUDA
-  return __dp4a(a, b, c);
-#else
-  using Byte = std::conditional_t<std::is_signed_v<T>, std::int8_t, std::uint8_t>;
-  Byte x[4], y[4];
-  memcpy(x, &a, sizeof(x));
-  memcpy(y, &b, sizeof(y));
-  auto sum = static_cast<std::uint32_t>(c);
-  for (int i = 0; i < 4; i++) sum += static_cast<std::uint32_t>(x[i] * y[i]);
-  return static_cast<T>(sum);
-#endif
-}
-
-/// The upper half of `high`:`low` shifted left by `shift` modulo 32. PTX: shf.l.wrap.b32.
-RUNGS_DEVICE std::uint32_t funnel_shift_left(std::uint32_t low, std::uint32_t high,
-                                             std::uint32_t shift) {
-#if RUNGS_GPU_CUDA
-  return __funnelshift_l(low, high, shift);
-#else
-  const std::uint64_t both = std::uint64_t{high} << 32 | low;
-  return static_cast<std::uint32_t>(both << (shift & 31) >> 32);
-#endif
-}
-/// The lower half of `high`:`low` shifted right by `shift` modulo 32. PTX: shf.r.wrap.b32.
-RUNGS_DEVICE std::uint32_t funnel_shift_right(std::uint32_t low, std::uint32_t high,
-                                              std::uint32_t shift) {
-#if RUNGS_GPU_CUDA
-  return __funnelshift_r(low, high, shift);
-#else
-  const std::uint64_t both = std::uint64_t{high} << 32 | low;
-  return static_cast<std::uint32_t>(both >> (shift & 31));
 #endif
 }
 
