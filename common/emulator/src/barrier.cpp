@@ -7,7 +7,10 @@
 
 namespace rungs::emulator::model {
 
-void block_barrier(int id, int threads, bool wait, Location where) {
+namespace {
+
+// Any use, rules included.
+[[gnu::noinline]] void meet(int id, int threads, bool wait, Location where) {
   const sanitizer::Mute mute;
   Thread& self = this_thread();
   Block& block = self.home();
@@ -30,6 +33,9 @@ void block_barrier(int id, int threads, bool wait, Location where) {
   }
   if (barrier.arrived == 0) {
     barrier.expected = expected;
+    // Without the last; the first one passes by below.
+    if (block.plain && expected == block.thread_count && expected > 2 && !trace::on())
+      barrier.plain_arrivals = expected - 1;
   } else if (barrier.expected != expected) {
     fail(where, "all arrivals of a phase must name the same count",
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
@@ -37,6 +43,7 @@ void block_barrier(int id, int threads, bool wait, Location where) {
   }
   trace::meets(wait ? "bar.sync" : "bar.arrive", &barrier, true, wait, where, id);
   sanitizer::release(&barrier.token);
+  if (barrier.plain_arrivals > 0) barrier.plain_arrivals--;
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
     trace::met(&barrier);
@@ -47,6 +54,25 @@ void block_barrier(int id, int threads, bool wait, Location where) {
     wait_for(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
   }
   if (wait) sanitizer::acquire(&barrier.token);
+}
+
+}  // namespace
+
+// The common case by itself, as short as it goes: a thread arrives at __syncthreads(), is neither
+// the first nor the last one, and the next thread can go on. Threads mostly come by in order.
+void block_barrier(int id, int threads, bool wait, Location where) {
+  Thread& self = this_thread();
+  Block& block = self.home();
+  if (threads >= 0 || !wait || static_cast<unsigned>(id) > 15)
+    return meet(id, threads, wait, where);
+  NamedBarrier& barrier = block.barriers[id];
+  Thread* const next = successor(self, block);
+  if (barrier.plain_arrivals == 0 || next == nullptr) return meet(id, -1, true, where);
+  barrier.plain_arrivals--;
+  barrier.arrived++;
+  barrier.waiting.set(self.index());
+  note_wait(self, WaitKind::kBarrier, static_cast<std::uint64_t>(id), 0, where);
+  hand_over(self, *next, block);
 }
 
 }  // namespace rungs::emulator::model

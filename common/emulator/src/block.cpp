@@ -1,6 +1,7 @@
 #include "block.hpp"
 
 #include "cluster.hpp"
+#include "sanitizer.hpp"
 #include "worker.hpp"
 
 namespace rungs::emulator {
@@ -19,6 +20,7 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   word_count = (thread_count + 63) / 64;
   cursor = 0;
   direct = new_launch.options.seed == 0 && new_launch.options.async != Async::kRandom;
+  plain = direct && !sanitizer::thread_sanitizer() && !sanitizer::address_sanitizer();
 
   if (thread_capacity_ < thread_count) {
     threads = std::make_unique<Thread[]>(thread_count + kLookAhead);
@@ -49,6 +51,7 @@ void Block::load(Launch& new_launch, Cluster& new_cluster, unsigned new_rank, In
   waiting_for_cluster.clear();
   for (NamedBarrier& barrier : barriers) {
     barrier.arrived = 0;
+    barrier.plain_arrivals = 0;
     barrier.waiting.clear();
   }
   mbarriers.clear();
@@ -73,14 +76,7 @@ Thread* Block::pick() {
   const auto i = static_cast<unsigned>(found);
   ready.reset(i);
   cursor = i + 1;
-  // Threads mostly go on in order. Their stacks do not fit in the first-level cache together: fetch
-  // ahead.
-  __builtin_prefetch(&threads[i + kLookAhead]);
-  const char* next = static_cast<const char*>(threads[i + 2].context);
-  __builtin_prefetch(next);
-  __builtin_prefetch(next + 64);
-  __builtin_prefetch(next + 128);
-  __builtin_prefetch(next + 192);
+  prefetch_after(threads[i]);
   return &threads[i];
 }
 

@@ -70,6 +70,7 @@ struct alignas(64) Thread : ThreadContext {
 struct NamedBarrier {
   unsigned expected = 0;
   unsigned arrived = 0;
+  unsigned plain_arrivals = 0;  // that need no look at the rules: neither the first nor the last
   ThreadSet waiting;
   char token = 0;
 };
@@ -83,6 +84,7 @@ struct Block : BlockContext {
   unsigned live = 0;        // threads that have not ended
   unsigned cursor = 0;      // where next() goes on looking
   bool direct = true;       // a thread that waits hands over to the next without the scheduler
+  bool plain = true;        // and without telling a sanitizer: Worker::successor() may be asked
 
   ThreadSet ready;  // runnable, started or not
   ThreadSet spinning;
@@ -105,6 +107,16 @@ struct Block : BlockContext {
   /// The next thread to run, taken out of `ready`; null if none.
   Thread* pick();
   void wake(ThreadSet& waiting);
+  /// Threads mostly go on in order. Their stacks do not fit in the first-level cache together:
+  /// fetches ahead of `thread`, one of `threads`.
+  static void prefetch_after(const Thread& thread) {
+    __builtin_prefetch(&thread + kLookAhead);
+    const char* next = static_cast<const char*>((&thread + 2)->context);
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 64);
+    __builtin_prefetch(next + 128);
+    __builtin_prefetch(next + 192);
+  }
   [[nodiscard]] bool has_ready() const { return ready.any(word_count); }
   [[nodiscard]] bool has_spinning() const { return spinning.any(word_count); }
 

@@ -18,7 +18,19 @@ using Context = void*;
 /// aligned).
 Context make_context(void* top, std::size_t size, void (*entry)());
 
-/// Saves the running flow in `*save` and continues `to`.
-void switch_context(Context* save, Context to);
+/// Saves the running flow in `*save` and continues `to`. (Named for the assembly: called last in a
+/// function it becomes a jump, and the resumed flow returns straight to that function's caller.)
+void switch_context(Context* save, Context to) asm("rungs_emulator_switch");
+
+/// Where the calling function's stack ends, about.
+inline const std::byte* stack_pointer() {
+#if defined(__x86_64__)
+  const std::byte* pointer;
+  asm("movq %%rsp, %0" : "=r"(pointer));
+  return pointer;
+#else
+  return static_cast<const std::byte*>(__builtin_frame_address(0));
+#endif
+}
 
 }  // namespace rungs::emulator

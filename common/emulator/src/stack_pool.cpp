@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace rungs::emulator {
 namespace {
@@ -24,6 +25,10 @@ std::size_t stack_bytes() {
   return (sanitized ? 256 : 64) * std::size_t{1024};
 }
 
+// From one stack to the next. Not a power of two: else the pages of all hot ends would fall into a
+// few sets of the second-level TLB, and from 200 threads on every switch would walk the page table.
+std::size_t pitch_bytes() { return stack_bytes() + std::size_t{4096}; }
+
 }  // namespace
 
 // One mapping a slab: with a guard page a stack the kernel's limit on mappings (vm.max_map_count)
@@ -31,7 +36,7 @@ std::size_t stack_bytes() {
 // switch.
 void StackPool::grow() {
   const std::size_t size_bytes = stack_bytes();
-  void* slab = mmap(nullptr, size_bytes * kStacksPerSlab, PROT_READ | PROT_WRITE,
+  void* slab = mmap(nullptr, pitch_bytes() * kStacksPerSlab, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (slab == MAP_FAILED) {
     std::fprintf(stderr, "rungs emulator: no memory for %zu thread stacks: %s\n", kStacksPerSlab,
@@ -40,20 +45,22 @@ void StackPool::grow() {
   }
   slabs_.push_back(slab);
   for (std::size_t i = kStacksPerSlab; i-- > 0;) {
-    auto stack = std::make_unique<Stack>();
-    stack->bottom = static_cast<std::byte*>(slab) + i * size_bytes;
+    // Without the color the hot ends of all stacks would fall into the same few cache sets.
+    const std::size_t color_bytes = stacks_.size() * 5 % 64 * 64;
+    std::byte* const bottom = static_cast<std::byte*>(slab) + i * pitch_bytes();
+    auto* stack = new (bottom + size_bytes - color_bytes - sizeof(Stack)) Stack;
+    stack->bottom = bottom;
     stack->size_bytes = size_bytes;
-    std::memcpy(stack->bottom, &kCanary, sizeof(kCanary));
-    prepare(*stack, stacks_.size() * 5 % 64 * 64);
-    free_.push_back(stack.get());
-    stacks_.push_back(std::move(stack));
+    std::memcpy(bottom, &kCanary, sizeof(kCanary));
+    prepare(*stack);
+    free_.push_back(stack);
+    stacks_.push_back(stack);
   }
 }
 
-// Without the color the hot ends of all stacks would fall into the same few cache sets.
-void StackPool::prepare(Stack& stack, std::size_t color_bytes) {
-  const std::size_t usable = stack.size_bytes - color_bytes;
-  stack.idle = make_context(stack.bottom + usable, usable, entry_);
+void StackPool::prepare(Stack& stack) {
+  auto* const top = reinterpret_cast<std::byte*>(&stack);
+  stack.idle = make_context(top, static_cast<std::size_t>(top - stack.bottom), entry_);
   if (sanitizer::thread_sanitizer()) stack.tsan_fiber = __tsan_create_fiber(0);
 }
 
@@ -67,7 +74,7 @@ void StackPool::put_abandoned(Stack* stack) {
     __tsan_switch_to_fiber(stack->tsan_fiber, 0);
     __tsan_switch_to_fiber(here, 0);
   }
-  prepare(*stack, 0);
+  prepare(*stack);
   free_.push_back(stack);
 }
 
@@ -83,12 +90,12 @@ void StackPool::check_canary(const Stack& stack) {
 }
 
 StackPool::~StackPool() {
-  for (const auto& stack : stacks_) {
+  for (Stack* const stack : stacks_) {
     check_canary(*stack);
     if (stack->tsan_fiber != nullptr) __tsan_destroy_fiber(stack->tsan_fiber);
     sanitizer::unpoison(stack->bottom, stack->size_bytes);
   }
-  for (void* slab : slabs_) munmap(slab, stack_bytes() * kStacksPerSlab);
+  for (void* slab : slabs_) munmap(slab, pitch_bytes() * kStacksPerSlab);
 }
 
 }  // namespace rungs::emulator

@@ -12,13 +12,21 @@
 
 namespace rungs::emulator {
 
-/// One stack. While it is in the pool, `idle` is the flow that waits in the worker's thread loop.
-struct Stack {
+/// One stack, described at its upper end, above the first frame. While it is in the pool, `idle` is
+/// the flow that waits in the worker's thread loop.
+struct alignas(64) Stack {
   std::byte* bottom = nullptr;
   std::size_t size_bytes = 0;
   Context idle = nullptr;
   void* tsan_fiber = nullptr;
   void* fake_stack = nullptr;  ///< ASan's, while suspended
+
+  static constexpr std::ptrdiff_t kLeastBytes = std::ptrdiff_t{60} * 1024;  // of any, below *this
+  static constexpr std::ptrdiff_t kReserveBytes = 2048;
+  /// Whether there is certainly room below `pointer`. Looks at no memory: that line may be cold.
+  [[nodiscard]] bool has_room(const std::byte* pointer) const {
+    return reinterpret_cast<const std::byte*>(this) - pointer < kLeastBytes - kReserveBytes;
+  }
 };
 
 class StackPool {
@@ -42,11 +50,11 @@ class StackPool {
 
  private:
   void grow();
-  void prepare(Stack& stack, std::size_t color_bytes);
+  void prepare(Stack& stack);
 
   void (*entry_)();
   std::vector<void*> slabs_;
-  std::vector<std::unique_ptr<Stack>> stacks_;
+  std::vector<Stack*> stacks_;
   std::vector<Stack*> free_;
 };
 

@@ -68,8 +68,7 @@ void Worker::arrived(void* fake_stack) {
 
 void Worker::leave(Thread& self) {
   Stack& stack = *self.stack;
-  constexpr std::ptrdiff_t kReserve = 2048;
-  if (static_cast<std::byte*>(__builtin_frame_address(0)) - stack.bottom < kReserve) {
+  if (stack_pointer() - stack.bottom < Stack::kReserveBytes) {
     std::fprintf(stderr,
                  "rungs emulator: kernel \"%s\" has used up a thread's stack of %zu KB: smaller "
                  "local arrays\n",

@@ -95,15 +95,43 @@ extern __thread Worker* this_worker __attribute__((tls_model("initial-exec")));
 
 inline Thread& this_thread() { return *static_cast<Thread*>(current_thread); }
 
-/// Suspends the running thread with the reason that a report shows.
-inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
-                     Location where) {
+/// Notes the reason for which the running thread will be suspended: a report shows it.
+inline void note_wait(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
+                      Location where) {
   self.wait_kind_ = static_cast<std::uint8_t>(kind);
   self.wait_detail_ = detail;
   self.value = value;
   self.file = where.file;
   self.line = where.line;
+}
+
+/// Suspends the running thread with the reason that a report shows.
+inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
+                     Location where) {
+  note_wait(self, kind, value, detail, where);
   this_worker->leave(self);
+}
+
+/// The thread that hand_over() may be given: the next in order, if it is runnable and has been
+/// running. Null: leave() has to find out what to do. For Block::plain blocks only.
+inline Thread* successor(const Thread& self, const Block& block) {
+  const unsigned i = block.cursor;
+  if (i >= block.thread_count || !block.ready.test(i)) return nullptr;
+  Thread* const next = &block.threads[i];
+  return next->stack != nullptr && self.stack->has_room(stack_pointer()) ? next : nullptr;
+}
+
+/// leave() in favour of `next`, without its questions: whether the launch is aborted, above all, so
+/// not without bound. To be the last call of a function.
+inline void hand_over(Thread& self, Thread& next, Block& block) {
+  const unsigned i = block.cursor;
+  block.ready.reset(i);
+  block.cursor = i + 1;
+  this_worker->counters.fiber_switches++;
+  this_worker->running = &next;
+  current_thread = &next;
+  Block::prefetch_after(next);
+  switch_context(&self.context, next.context);
 }
 
 }  // namespace rungs::emulator
