@@ -104,7 +104,9 @@ trace::Trace record(const TraceOptions& options, const TraceTarget& target,
   emulator::set_options(schedule_of(options));
   trace::Request request;
   request.kernel = options.kernel;
-  request.cta = cta_of(options.cta);
+  request.cta.reset();
+  if (const auto cta = cta_of(options.cta))
+    request.cta = emulator::Index3{(*cta)[0], (*cta)[1], (*cta)[2]};
   request.most_events = options.events;
   std::unique_ptr<ladder::Trial> trial;
   {

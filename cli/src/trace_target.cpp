@@ -128,15 +128,15 @@ TraceTarget find_target(const std::string& what, const std::string& case_name) {
                                case_name, nearest.empty() ? "." : nearest, list_of(names, "; ")));
 }
 
-std::optional<emulator::Index3> cta_of(const std::string& text) {
+std::optional<std::array<unsigned, 3>> cta_of(const std::string& text) {
   if (text == "all") return std::nullopt;
-  unsigned values[3] = {0, 0, 0};
+  std::array<unsigned, 3> values{};
   std::string_view rest = text;
   for (unsigned& value : values) {
     const std::size_t comma = rest.find(',');
     value = static_cast<unsigned>(
         number(rest.substr(0, comma), text, "--cta", "a block's index x,y,z, or all"));
-    if (comma == std::string_view::npos) return emulator::Index3{values[0], values[1], values[2]};
+    if (comma == std::string_view::npos) return values;
     rest.remove_prefix(comma + 1);
   }
   throw UsageError(fmt::format("--cta takes a block's index x,y,z, or all, got '{}'", text));

@@ -2,9 +2,9 @@
 /// @file trace_target.hpp
 /// What `rungs trace` is asked to trace.
 
-#include <rungs/emulator/device.hpp>
 #include <rungs/ladder/operation.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,7 +27,7 @@ struct TraceTarget {
 TraceTarget find_target(const std::string& what, const std::string& case_name);
 
 /// "1,2,3", "1,2" or "1"; nothing for "all". @throws UsageError
-std::optional<emulator::Index3> cta_of(const std::string& text);
+std::optional<std::array<unsigned, 3>> cta_of(const std::string& text);
 
 /// "10:200", "10:" or ":200"; an empty text is everything. @throws UsageError
 void steps_of(const std::string& text, std::uint64_t* from, std::uint64_t* to);
