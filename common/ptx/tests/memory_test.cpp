@@ -1,5 +1,7 @@
 #include "fixture.hpp"
 
+#include <rungs/testing/conforms.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -12,6 +14,7 @@ namespace rungs::ptx::test {
 namespace {
 
 TEST_F(Conformance, Loads) {
+  testing::conforms("ld_relaxed_gpu ld_relaxed_sys ld_acquire_gpu ld_acquire_sys peek_relaxed_gpu");
   const auto u32 = upload<std::uint32_t>({1, 2, 3, 0xffffffffu});
   const auto i32 = upload<std::int32_t>({-1, -2, -3, std::numeric_limits<std::int32_t>::min()});
   const auto u64 = upload<std::uint64_t>({1ull << 63, 2, 3ull << 40, ~0ull});
@@ -35,6 +38,7 @@ TEST_F(Conformance, Loads) {
 }
 
 TEST_F(Conformance, Stores) {
+  testing::conforms("st_relaxed_gpu st_relaxed_sys st_release_gpu st_release_sys");
   const auto u32 = filled<std::uint32_t>(4, 0xdead);
   const auto i32 = filled<std::int32_t>(4, 0xdead);
   const auto u64 = filled<std::uint64_t>(4, 0xdead);
@@ -46,6 +50,7 @@ TEST_F(Conformance, Stores) {
 }
 
 TEST_F(Conformance, LinesCarryTheirFlags) {
+  testing::conforms("ld_volatile_v4 st_volatile_v4");
   const auto lines = filled<std::uint64_t>(128, 0);
   const auto echo = filled<std::uint32_t>(64, 0);
   const auto out = filled<std::uint32_t>(1, 0);
@@ -55,6 +60,9 @@ TEST_F(Conformance, LinesCarryTheirFlags) {
 }
 
 TEST_F(Conformance, MessagePassing) {
+  testing::conforms(
+      "ld_acquire_gpu st_release_gpu ld_acquire_sys st_release_sys fence_acq_rel_gpu "
+      "fence_acq_rel_sys");
   constexpr unsigned kCount = 5000;
   for (int how = 0; how < 4; how++) {
     for (int round = 0; round < 5; round++) {
@@ -70,6 +78,9 @@ TEST_F(Conformance, MessagePassing) {
 }
 
 TEST_F(Conformance, Atomics) {
+  testing::conforms(
+      "atomic_add_gpu atomic_add_sys red_add_gpu red_add_sys atomic_max_gpu atomic_cas_gpu "
+      "atomic_cas_sys atomic_exchange_gpu atomic_exchange_sys");
   AtomicCells start{};
   start.i32[4] = std::numeric_limits<std::int32_t>::min();
   const auto cells = upload<AtomicCells>({start});
@@ -94,6 +105,7 @@ TEST_F(Conformance, Atomics) {
 }
 
 TEST_F(Conformance, SpinLock) {
+  testing::conforms("atomic_cas_gpu atomic_exchange_gpu fence_acq_rel_gpu");
   const auto lock = filled<std::uint32_t>(1, 0);
   const auto counter = filled<std::uint32_t>(1, 0);
   launch_spin_lock(nullptr, lock.data(), counter.data());
@@ -103,6 +115,7 @@ TEST_F(Conformance, SpinLock) {
 
 // Rounded once: compared bit for bit with the exact sum in a wider format where that is exact.
 TEST_F(Conformance, Fma) {
+  testing::conforms("fma");
   std::mt19937 random(3);
   std::uniform_real_distribution<float> uniform(-2.0f, 2.0f);
   constexpr unsigned kCount = 4096;

@@ -1,5 +1,7 @@
 #include "fixture.hpp"
 
+#include <rungs/testing/conforms.hpp>
+
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +11,7 @@ namespace {
 constexpr std::uint32_t kPoison = 0xdeadbeef;
 
 TEST_F(Conformance, Collectives) {
+  testing::conforms("shfl_idx shfl_xor shfl_down shfl_up ballot any all elect_one syncwarp");
   const auto buffer = filled(kCollectiveRows * 128, kPoison);
   launch_collectives(nullptr, buffer.data());
   const std::vector<std::uint32_t> out = buffer.download();
@@ -30,6 +33,7 @@ TEST_F(Conformance, Collectives) {
 }
 
 TEST_F(Conformance, WideShuffle) {
+  testing::conforms("shfl_xor");
   const auto wide = filled<std::uint64_t>(64, kPoison);
   const auto sums = filled<float>(64, -1.0f);
   launch_wide_shuffle(nullptr, wide.data(), sums.data());
@@ -42,6 +46,7 @@ TEST_F(Conformance, WideShuffle) {
 }
 
 TEST_F(Conformance, BlockBarrier) {
+  testing::conforms("syncthreads");
   for (const unsigned threads : {32u, 33u, 128u, 1000u, 1024u}) {
     const auto buffer = filled(3 * threads, kPoison);
     launch_neighbours(nullptr, buffer.data(), threads, 5);
@@ -52,6 +57,7 @@ TEST_F(Conformance, BlockBarrier) {
 }
 
 TEST_F(Conformance, NamedBarriers) {
+  testing::conforms("bar_sync bar_arrive");
   const auto buffer = filled(256, kPoison);
   launch_named_barriers(nullptr, buffer.data());
   const std::vector<std::uint32_t> out = buffer.download();
@@ -59,6 +65,8 @@ TEST_F(Conformance, NamedBarriers) {
 }
 
 TEST_F(Conformance, MbarrierPhases) {
+  testing::conforms(
+      "mbarrier_init fence_mbarrier_init mbarrier_arrive mbarrier_wait mbarrier_try_wait");
   const auto buffer = filled(6 * 32, kPoison);
   launch_phases(nullptr, buffer.data());
   const std::vector<std::uint32_t> out = buffer.download();
@@ -66,6 +74,7 @@ TEST_F(Conformance, MbarrierPhases) {
 }
 
 TEST_F(Conformance, Cluster) {
+  testing::conforms("cluster_rank map_shared mbarrier_arrive_cluster cluster_arrive cluster_wait");
   const auto buffer = filled(12, kPoison);
   launch_cluster_ring(nullptr, buffer.data(), 12);
   const std::vector<std::uint32_t> out = buffer.download();
@@ -73,6 +82,7 @@ TEST_F(Conformance, Cluster) {
 }
 
 TEST_F(Conformance, ClockAdvances) {
+  testing::conforms("globaltimer_ns nanosleep");
   const auto buffer = filled<std::uint64_t>(2, 0);
   launch_clock(nullptr, buffer.data());
   const std::vector<std::uint64_t> out = buffer.download();
@@ -81,6 +91,7 @@ TEST_F(Conformance, ClockAdvances) {
 }
 
 TEST_F(Conformance, RegisterExchangeReturns) {
+  testing::conforms("setmaxnreg_inc setmaxnreg_dec");
   const auto buffer = filled(384, kPoison);
   launch_register_exchange(nullptr, buffer.data());
   const std::vector<std::uint32_t> out = buffer.download();
