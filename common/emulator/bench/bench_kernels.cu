@@ -21,6 +21,12 @@ RUNGS_KERNEL(1024) barriers_kernel(int rounds) {
   for (int i = 0; i < rounds; i++) ptx::syncthreads();
 }
 
+RUNGS_KERNEL(1024) shuffles_kernel(int rounds, std::uint32_t* sums) {
+  std::uint32_t value = threadIdx.x;
+  for (int i = 0; i < rounds; i++) value += ptx::shfl_xor(~0u, value, 1);
+  sums[threadIdx.x] = value;
+}
+
 RUNGS_KERNEL(1024) meet_once_kernel(std::uint32_t* met) {
   ptx::syncthreads();
   if (threadIdx.x == 0) met[blockIdx.x]++;

@@ -15,6 +15,9 @@ void axpy_kernel(float a, const float* x, float* y, int n);
 /// `rounds` block-wide barriers and nothing else.
 void barriers_kernel(int rounds);
 
+/// sums[thread]: `rounds` times added up with the neighbour's. One block.
+void shuffles_kernel(int rounds, std::uint32_t* sums);
+
 /// One barrier: every thread has to have a stack of its own.
 void meet_once_kernel(std::uint32_t* met);
 

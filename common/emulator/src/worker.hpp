@@ -105,13 +105,6 @@ inline void note_wait(Thread& self, WaitKind kind, std::uint64_t value, std::uin
   self.line = where.line;
 }
 
-/// Suspends the running thread with the reason that a report shows.
-inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
-                     Location where) {
-  note_wait(self, kind, value, detail, where);
-  this_worker->leave(self);
-}
-
 /// The thread that hand_over() may be given: the next in order, if it is runnable and has been
 /// running. Null: leave() has to find out what to do. For Block::plain blocks only.
 inline Thread* successor(const Thread& self, const Block& block) {
@@ -132,6 +125,16 @@ inline void hand_over(Thread& self, Thread& next, Block& block) {
   current_thread = &next;
   Block::prefetch_after(next);
   switch_context(&self.context, next.context);
+}
+
+/// Suspends the running thread with the reason that a report shows.
+inline void wait_for(Thread& self, WaitKind kind, std::uint64_t value, std::uint8_t detail,
+                     Location where) {
+  note_wait(self, kind, value, detail, where);
+  Block& block = self.home();
+  Thread* const next = block.plain ? successor(self, block) : nullptr;
+  if (next != nullptr) return hand_over(self, *next, block);
+  this_worker->leave(self);
 }
 
 }  // namespace rungs::emulator
