@@ -27,6 +27,7 @@ void add_doctor(CLI::App& program, Action& chosen);
 void add_launch(CLI::App& program, Action& chosen);
 void add_topo(CLI::App& program, Action& chosen);
 void add_results(CLI::App& program, Action& chosen);
+void add_trace(CLI::App& program, Action& chosen);
 /// `test` is the script's; the program says so.
 void add_test(CLI::App& program, Action& chosen);
 

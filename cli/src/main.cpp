@@ -28,8 +28,7 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 /// Words that later stages bring; somebody who has read of them deserves a better answer than
 /// "unknown".
-constexpr std::array<std::string_view, 5> kToCome{"verbs", "generate", "trace", "inspect",
-                                                  "report"};
+constexpr std::array<std::string_view, 4> kToCome{"verbs", "generate", "inspect", "report"};
 
 int complain(std::string_view text, int status) {
   std::fflush(stdout);
@@ -141,6 +140,7 @@ int run(int count, char** words) {
   add_launch(program, chosen);
   add_topo(program, chosen);
   add_results(program, chosen);
+  add_trace(program, chosen);
   add_test(program, chosen);
   if (count > 1) {
     const std::string complaint = unknown_command(program, words[1]);

@@ -56,7 +56,8 @@ TEST(Words, NarrowScreensBreakBetweenWords) {
 }
 
 TEST(Words, EveryCommandHasHelp) {
-  for (const char* command : {"tour", "train", "bench", "list", "doctor", "topo", "results"}) {
+  for (const char* command :
+       {"tour", "train", "bench", "list", "doctor", "topo", "results", "trace"}) {
     const Ended help = run({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_TRUE(contains(help.out, {"--help"})) << command;

@@ -7,6 +7,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
@@ -26,6 +27,9 @@ using Issuer = AsyncCopies::Issuer;
 
 struct Copy final : Landing {
   void land(Cluster& cluster, const AsyncOperation& operation) override;
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    return {"cp.async", source_bytes, {}};
+  }
 
   unsigned thread = 0;
   std::uint64_t number = 0;  // among the thread's
@@ -99,6 +103,7 @@ void wait_until_landed(std::uint64_t copies, Location where) {
   if (issuer.landed() < copies) {
     issuer.waiting = true;
     issuer.awaited = copies;
+    trace::blocks();
     wait_for(self, WaitKind::kAsyncCopy, copies, 0, where);
   }
   sanitizer::acquire(&issuer.token);
@@ -228,6 +233,7 @@ void cp_async(void* destination, const void* source, std::uint32_t size_bytes,
   block.copies.set_landing(offset, size_bytes, id);
   shared.landing(offset) = id;
 
+  trace::instruction("cp.async", where);
   AsyncOperation operation;
   operation.kind = AsyncOperation::Kind::kCopy;
   operation.block = &block;
@@ -241,11 +247,13 @@ void cp_async_commit_group() {
   const sanitizer::Mute mute;
   Issuer& issuer = issuer_of(this_thread());
   issuer.group_ends.push_back(issuer.issued);
+  trace::instruction("cp.async.commit_group", {});
 }
 
 void cp_async_wait_group(std::uint32_t pending, Location where) {
   const sanitizer::Mute mute;
   Issuer& issuer = issuer_of(this_thread());
+  trace::instruction("cp.async.wait_group", where, pending);
   if (issuer.group_ends.size() <= pending) return;
   const std::size_t groups = issuer.group_ends.size() - pending;
   const std::uint64_t copies = issuer.group_ends[groups - 1];
@@ -257,6 +265,7 @@ void cp_async_wait_group(std::uint32_t pending, Location where) {
 void cp_async_wait_all(Location where) {
   const sanitizer::Mute mute;
   Issuer& issuer = issuer_of(this_thread());
+  trace::instruction("cp.async.wait_all", where);
   issuer.group_ends.clear();
   wait_until_landed(issuer.issued, where);
 }
@@ -281,6 +290,7 @@ void cp_async_mbarrier_arrive(std::uint32_t barrier, bool counted, Location wher
     found->pending++;
   }
   Issuer& issuer = issuer_of(this_thread());
+  trace::instruction("cp.async.mbarrier.arrive", where, offset);
   issuer.arrivals.push_back({issuer.issued, offset, where});
   sanitizer::release(&issuer.token);
   arrive_if_due(block, issuer);

@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 namespace rungs::emulator::model {
@@ -33,17 +34,19 @@ namespace {
   if (barrier.arrived == 0) {
     barrier.expected = expected;
     // Without the last; the first one passes by below.
-    if (block.plain && expected == block.thread_count && expected > 2)
+    if (block.plain && expected == block.thread_count && expected > 2 && !trace::on())
       barrier.plain_arrivals = expected - 1;
   } else if (barrier.expected != expected) {
     fail(where, "all arrivals of a phase must name the same count",
          "barrier %d for %u threads, but an earlier arrival of this phase said %u", id, expected,
          barrier.expected);
   }
+  trace::meets(wait ? "bar.sync" : "bar.arrive", &barrier, true, wait, where, id);
   sanitizer::release(&barrier.token);
   if (barrier.plain_arrivals > 0) barrier.plain_arrivals--;
   if (++barrier.arrived == expected) {
     barrier.arrived = 0;
+    trace::met(&barrier);
     this_worker->counters.barriers++;
     block.wake(barrier.waiting);
   } else if (wait) {

@@ -1,11 +1,15 @@
 // The one-dimensional bulk copies and reductions.
 
+#include <rungs/core/error.hpp>
+
 #include "bulk.hpp"
 #include "bulk_reduce.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -41,6 +45,13 @@ struct BulkLoad final : Landing {
       write_shared(range, source);
       complete(range, barrier, operation.where);
     }
+  }
+
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    const auto destinations = static_cast<unsigned>(std::popcount(unsigned{cluster_mask}));
+    return {"bulk load",
+            std::uint64_t{size_bytes} * destinations,
+            {{"to shared offset", concat(destination)}, {"mbarrier", concat(barrier)}}};
   }
 
   const std::byte* source = nullptr;
@@ -99,6 +110,9 @@ class ClusterCopy : public Landing {
     if (!source_.read(operation.where)) return;
     if (!write(operation.where)) return;
     complete(destination_, barrier_, operation.where);
+  }
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    return {source_.instruction(), destination_.size_bytes, {{"mbarrier", concat(barrier_)}}};
   }
 
  protected:
@@ -173,6 +187,7 @@ void bulk_load(std::uint32_t destination, const void* source, std::uint32_t size
     if ((copy->cluster_mask >> r & 1) == 0) continue;
     claim(block, {cluster.blocks[r].get(), target.offset, size_bytes}, id, kLoad, where);
   }
+  trace::instruction("cp.async.bulk", where);
   submit_copy(block, id, std::move(copy), where);
 }
 
@@ -221,6 +236,7 @@ void bulk_copy_cluster(std::uint32_t destination, std::uint32_t source, std::uin
   const std::uint32_t id = ++from.block->cluster->operation_ids;
   SharedSource read(from, id, kCopy, where);
   claim(*from.block, to, id, kCopy, where);
+  trace::instruction("cp.async.bulk", where);
   submit_copy(*from.block, id, std::make_unique<ClusterCopy>(std::move(read), to, arrives), where);
 }
 
@@ -243,6 +259,7 @@ void bulk_reduce_cluster(std::uint32_t destination, std::uint32_t source, std::u
   const std::uint32_t id = ++from.block->cluster->operation_ids;
   SharedSource read(from, id, kReduce, where);
   to.block->shared.track();
+  trace::instruction("cp.reduce.async.bulk", where);
   submit_copy(*from.block, id,
               std::make_unique<ClusterReduction>(std::move(read), to, arrives, reduction, element),
               where);
@@ -255,6 +272,7 @@ void bulk_prefetch(const void* source, std::uint32_t size_bytes, std::uint64_t p
   check_policy(policy, kPrefetch, where);
   check_bulk_size(size_bytes, kPrefetch, where);
   check_global(source, kPrefetch, where);
+  trace::instruction(kPrefetch, where);
 }
 
 }  // namespace model

@@ -1,8 +1,11 @@
 // Bulk groups: copies out of shared memory, and the threads that wait for them.
 
+#include <rungs/core/error.hpp>
+
 #include "bulk.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
@@ -50,6 +53,10 @@ class WriteStage final : public Landing {
         &cluster.launch->end_token);  // it may be written after the last thread's end
     work_->progress(true);
   }
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    const SharedSource& source = work_->outgoing->source();
+    return {concat(source.instruction(), ": write"), source.range().size_bytes, {}};
+  }
 
  private:
   std::shared_ptr<Work> work_;
@@ -62,6 +69,12 @@ class ReadStage final : public Landing {
     if (!work_->outgoing->source().read(operation.where)) return;
     work_->progress(false);
     submit_copy(*work_->block, work_->id, std::make_unique<WriteStage>(work_), operation.where);
+  }
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    const SharedSource& source = work_->outgoing->source();
+    return {concat(source.instruction(), ": read"),
+            0,
+            {{"from shared offset", concat(source.range().offset)}}};
   }
 
  private:
@@ -87,6 +100,7 @@ void submit_outgoing(std::uint32_t id, std::unique_ptr<Outgoing> outgoing, Locat
   work->thread = self.index();
   work->number = member.issued();
   work->id = id;
+  trace::instruction(outgoing->source().instruction(), where);
   member.operations.push_back({where, outgoing->source().instruction(), false, false});
   work->outgoing = std::move(outgoing);
   submit_copy(block, id, std::make_unique<ReadStage>(std::move(work)), where);
@@ -114,8 +128,9 @@ void check_bulk_exit(Block& block) {
 
 namespace model {
 
-void bulk_commit(Location /*where*/) {
+void bulk_commit(Location where) {
   const sanitizer::Mute mute;
+  trace::instruction("cp.async.bulk.commit_group", where);
   Thread& self = this_thread();
   BulkGroups::Member& member = member_of(self.home(), self.index());
   member.group_ends.push_back(member.issued());
@@ -126,10 +141,13 @@ void bulk_wait(int pending, bool read, Location where) {
   Thread& self = this_thread();
   Block& block = self.home();
   BulkGroups::Member& member = member_of(block, self.index());
+  trace::instruction(read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group", where,
+                     pending);
   const auto keep = static_cast<std::size_t>(pending);
   if (member.group_ends.size() <= keep) return;
   const std::uint64_t end = member.group_ends[member.group_ends.size() - keep - 1];
   BulkGroups& groups = *block.bulk_groups;
+  if (!reached(member, end, read)) trace::blocks();
   while (!reached(member, end, read)) {
     groups.waiting.set(self.index());
     wait_for(self, WaitKind::kBulk, end, read ? 1 : 0, where);

@@ -1,6 +1,7 @@
 #include "cluster.hpp"
 
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <utility>
@@ -34,6 +35,7 @@ void land(Cluster& cluster, const AsyncOperation& operation) {
   const EngineScope scope(operation.engine);
   if (operation.issue_token != nullptr) sanitizer::acquire(operation.issue_token.get());
   this_worker->progress++;
+  const trace::Landing traced(cluster, operation);
   operation.landing->land(cluster, operation);
 }
 
@@ -93,6 +95,7 @@ void Cluster::rearm() {
 }
 
 void Cluster::submit(AsyncOperation operation) {
+  trace::issued(operation);
   if (sanitizer::thread_sanitizer()) {
     operation.engine = this_worker->next_engine();
     operation.issue_token = std::make_unique<char>();

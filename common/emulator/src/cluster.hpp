@@ -5,6 +5,8 @@
 
 #include "block.hpp"
 #include "residency.hpp"
+#include "trace_hooks.hpp"
+#include "trace_recorder.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,8 @@ class Landing {
  public:
   virtual ~Landing() = default;
   virtual void land(Cluster& cluster, const AsyncOperation& operation) = 0;
+  /// What a trace says of it; asked when it is issued.
+  [[nodiscard]] virtual trace::Description describe(const Block& /*block*/) const { return {}; }
 };
 
 /// Work of TMA or of a tensor core that has been issued and has not taken effect.
@@ -32,6 +36,7 @@ struct AsyncOperation {
   void* engine = nullptr;             // TSan: the identity under which it takes effect
   std::unique_ptr<char> issue_token;  // TSan: what its issuer did before
   Location where;
+  std::uint32_t trace_id = 0;
 };
 
 /// Who executes an .aligned instruction: lanes of one warp, at one place.
@@ -63,6 +68,7 @@ struct Cluster {
   std::vector<Slot> slots;  // where the blocks count as resident
   unsigned live = 0;        // threads that have not ended
   std::uint64_t random = 1;
+  std::unique_ptr<trace::Recorder> recorder;  // of a traced launch
 
   // cluster barrier
   unsigned missing = 0;  // threads that live and have not arrived in this phase

@@ -1,9 +1,12 @@
 // Asynchronous stores and reductions into the shared memory of another block (st.async, red.async).
 
+#include <rungs/core/error.hpp>
+
 #include "cluster.hpp"
 #include "cluster_memory.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <rungs/emulator/model_memory.hpp>
@@ -22,6 +25,12 @@ constexpr std::uint32_t kOffsetMask = 0xffffff;
 
 struct RemoteWrite final : Landing {
   void land(Cluster& cluster, const AsyncOperation& operation) override;
+  [[nodiscard]] trace::Description describe(const Block& /*block*/) const override {
+    return {
+        reduces ? "red.async" : "st.async",
+        size_bytes,
+        {{"to block rank", concat(address >> 24)}, {"mbarrier", concat(barrier & kOffsetMask)}}};
+  }
 
   std::uint32_t address = 0;
   std::uint32_t barrier = 0;
@@ -109,6 +118,7 @@ void issue(std::unique_ptr<RemoteWrite> write, Location where) {
          instruction, offset, write->address >> 24, shared.landing(offset));
   }
   if (!write->reduces) std::memset(memory, 0xff, write->size_bytes);
+  trace::instruction(instruction, where);
   AsyncOperation operation;
   operation.kind = AsyncOperation::Kind::kCopy;
   operation.block = &block;

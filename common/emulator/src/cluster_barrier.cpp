@@ -3,6 +3,7 @@
 #include "cluster.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <rungs/emulator/model_memory.hpp>
@@ -37,6 +38,7 @@ void check_aligned(Thread& self, BlockInCluster& member, const char* instruction
 
 void Cluster::end_barrier_phase() {
   generation++;
+  trace::met(this);
   missing = live;
   this_worker->counters.barriers++;
   for (const auto& block : blocks) block->wake(block->waiting_for_cluster);
@@ -64,6 +66,7 @@ void cluster_barrier_arrive(bool release, bool aligned, Location where) {
          "barrier.cluster.arrive twice by one thread without a barrier.cluster.wait between");
   }
   if (aligned) check_aligned(self, member, "barrier.cluster.arrive", where);
+  trace::meets("barrier.cluster.arrive", &cluster, true, false, where);
   if (release) sanitizer::release(&cluster.token);
   member.arrived.set(self.index());
   self.generation = cluster.generation;
@@ -81,6 +84,7 @@ void cluster_barrier_wait(bool aligned, Location where) {
     fail(where, "cluster_arrive() before cluster_wait()",
          "barrier.cluster.wait by a thread that has not executed barrier.cluster.arrive");
   }
+  trace::meets("barrier.cluster.wait", &cluster, false, true, where);
   while (cluster.generation == self.generation) {
     block.waiting_for_cluster.set(self.index());
     wait_for(self, WaitKind::kCluster, 0, 0, where);

@@ -3,6 +3,7 @@
 #include "cluster.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <rungs/emulator/model_memory.hpp>
@@ -108,6 +109,7 @@ std::uint32_t shared_rank(std::uint32_t address, Location where) {
 }
 
 void fence_proxy_async_cluster() {
+  trace::instruction("fence.proxy.async.shared::cluster", {});
   for (const auto& block : this_thread().home().cluster->blocks) block->shared.proxy_fence();
 }
 

@@ -3,6 +3,7 @@
 #include "cluster.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <rungs/emulator/model_memory.hpp>
@@ -60,6 +61,7 @@ void launch_dependents(Location where) {
   const sanitizer::Mute mute;
   Block& block = this_thread().home();
   BlockInCluster& member = block.cluster->members[block.rank];
+  trace::instruction("griddepcontrol.launch_dependents", where);
   if (member.triggered) return;
   member.triggered = true;
   Launch& launch = *block.launch;
@@ -74,8 +76,10 @@ void wait_for_prerequisites(Location where) {
   const sanitizer::Mute mute;
   Thread& self = this_thread();
   Block& block = self.home();
+  trace::instruction("griddepcontrol.wait", where);
   Prerequisite* prerequisite = block.launch->dependence.prerequisite.get();
   if (prerequisite == nullptr) return;
+  if (!prerequisite->over()) trace::blocks();
   while (!prerequisite->over()) {
     block.spinning.set(self.index());
     wait_for(self, WaitKind::kPrerequisites, 0, 0, where);

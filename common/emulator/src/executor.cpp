@@ -5,6 +5,7 @@
 #include "executor_impl.hpp"
 #include "sanitizer.hpp"
 #include "shared_memory.hpp"
+#include "trace_session.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
@@ -107,6 +108,7 @@ void Executor::Impl::finish(std::unique_lock<std::mutex>& lock, Launch& launch) 
   sanitizer::acquire(&over->start_token);
   sanitizer::acquire(&over->end_token);
   if (sanitizer::thread_sanitizer()) sanitizer::ignore(false);
+  if (over->trace != nullptr) over->trace->finish(over->report);
   over->done(std::move(over->report));
   over->done = nullptr;
   if (sanitizer::thread_sanitizer()) sanitizer::ignore(true);
@@ -205,6 +207,7 @@ void Executor::submit(std::shared_ptr<const LaunchRequest> request, Done done,
   launch->cluster_count = config.grid.count() / launch->blocks_per_cluster;
   launch->unfinished_clusters = launch->cluster_count;
   launch->options = emulator::options();
+  launch->trace = trace::choose(*request, launch->options);
   launch->request = std::move(request);
   launch->done = std::move(done);
   launch->dependence = std::move(dependence);

@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <bit>
@@ -110,6 +111,7 @@ void meet(const char* name, bool aligned, std::uint32_t mask, void* operands, Co
          lanes_text(gathering->arrived).c_str(), place(gathering->where).c_str(),
          aligned ? "; .aligned: all lanes must execute the same instruction" : "");
   }
+  trace::meets(name, gathering, true, true, where);
   gathering->operands[lane] = operands;
   gathering->arrived |= 1u << lane;
   if (gathering->arrived != mask) {
@@ -119,6 +121,7 @@ void meet(const char* name, bool aligned, std::uint32_t mask, void* operands, Co
   }
   complete(*gathering, where);
   gathering->arrived = 0;
+  trace::met(gathering);
   this_worker->progress++;
   const std::uint64_t others = mask & ~(1u << lane);
   block.ready.words[first / 64] |= others << (first % 64);

@@ -14,12 +14,17 @@
 #include <string>
 #include <vector>
 
+namespace rungs::emulator::trace {
+class LaunchTrace;
+}
+
 namespace rungs::emulator {
 
 struct Launch {
   std::shared_ptr<const LaunchRequest> request;
   Executor::Done done;
   Options options;
+  std::shared_ptr<trace::LaunchTrace> trace;  // null: not traced
   unsigned threads_per_block = 0;
   unsigned blocks_per_cluster = 0;
   std::uint64_t cluster_count = 0;

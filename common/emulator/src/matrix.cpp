@@ -6,6 +6,7 @@
 #include "gathering.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <cstring>
@@ -85,6 +86,7 @@ std::byte* row_of(const void* address, int count, const char* name, bool write, 
          name, lane % 8, lane / 8, lane, offset);
   }
   check_shared_access(block, offset, kRowBytes, name, write, where);
+  trace::shared_access(name, offset, kRowBytes, where);
   std::byte* row = block.shared.at(offset);
   sanitizer::access(row, kRowBytes, write);
   return row;

@@ -5,6 +5,7 @@
 #include "cluster_memory.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <cstring>
@@ -73,6 +74,7 @@ std::uint64_t token_of(const MBarrier& barrier, bool counts) {
 
 void end_phase_if_complete(Block& block, MBarrier& barrier) {
   if (barrier.pending != 0 || barrier.tx_bytes != 0) return;
+  trace::mbarrier_phase_over(block, barrier);
   barrier.phase++;
   barrier.pending = barrier.count;
   this_worker->counters.barriers++;
@@ -102,6 +104,7 @@ bool mbarrier_complete_tx(Block& block, std::uint32_t offset, std::uint32_t size
   MBarrier* barrier = lookup(block, offset, where);
   if (barrier == nullptr) return false;
   sanitizer::release(&barrier->token);
+  trace::mbarrier_receives(block, *barrier, size_bytes);
   barrier->tx_bytes -= size_bytes;
   if (barrier->tx_bytes <= -(std::int64_t{1} << 20)) {
     fail_async(block, where, "the bytes passed to mbarrier_arrive_expect_tx()",
@@ -144,6 +147,7 @@ void mbarrier_init(std::uint32_t address, std::uint32_t count, Location where) {
   barrier->phase = 0;
   barrier->tx_bytes = 0;
   barrier->initialised_at = where;
+  trace::mbarrier_init(block, *barrier, where);
   const Word word{kCookie ^ offset, barrier->index};
   __builtin_memcpy(block.shared.at(offset), &word, sizeof(word));
   sanitizer::access(block.shared.at(offset), sizeof(word), true);
@@ -162,6 +166,7 @@ void mbarrier_inval(std::uint32_t address, Location where) {
          "mbarrier.inval at shared-memory offset %u with a transaction count of %lld",
          barrier.offset, static_cast<long long>(barrier.tx_bytes));
   }
+  trace::instruction("mbarrier.inval", where, barrier.offset);
   barrier.valid = false;
   barrier.invalidated_at = where;
   constexpr Word kNone{};
@@ -201,6 +206,7 @@ std::uint64_t mbarrier_update(const MbarrierUpdate& update, const char* instruct
          barrier.offset, instruction, arrivals, barrier.phase);
   }
   if (!update.relaxed) sanitizer::release(&barrier.token);
+  trace::mbarrier_arrives(instruction, block, barrier, arrivals, update.expect_bytes, where);
   const std::uint64_t token = token_of(barrier, update.no_complete);
   barrier.tx_bytes = tx_bytes;
   barrier.pending -= arrivals;
@@ -255,6 +261,7 @@ bool mbarrier_test(std::uint32_t address, std::uint32_t parity, bool wait, Locat
   if (parity > 1) fail(where, "phase & 1", "mbarrier wait for parity %u", parity);
   const std::uint32_t offset = address & kOffsetMask;
   MBarrier* barrier = lookup(block, offset, where);
+  trace::mbarrier_waits(wait ? "mbarrier.wait" : "mbarrier.try_wait", *barrier, parity, where);
   while ((barrier->phase & 1) == parity) {
     if (wait) {
       barrier->waiting.set(self.index());

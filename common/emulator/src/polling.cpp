@@ -1,6 +1,7 @@
 // Loads that may be polls, and time.
 
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <chrono>
@@ -42,6 +43,7 @@ bool polled(const void* address, std::uint64_t value, Location where) {
   for (Thread::Poll& poll : self.recent) {
     if (poll.address != address) continue;
     if (poll.value == value) {
+      trace::polls(where);
       spin(self, WaitKind::kPoll, a, where);
       // The caller loads again and may then overwrite what it sees, so the change must count now.
       // Words have 4 or 8 bytes; for the upper half of the latter the next poll has to do.
@@ -52,6 +54,7 @@ bool polled(const void* address, std::uint64_t value, Location where) {
     }
     known = &poll;
   }
+  trace::instruction("ld", where);
   if (known == nullptr) {
     known = &self.recent[self.polls % Thread::kRecent];
   } else {
@@ -68,6 +71,7 @@ bool polled(const void* address, std::uint64_t value, Location where) {
 
 void yield(Location where) {
   const sanitizer::Mute mute;
+  trace::instruction("nanosleep", where);
   spin(this_thread(), WaitKind::kYield, 0, where);
 }
 

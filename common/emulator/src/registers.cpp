@@ -3,6 +3,7 @@
 #include "cluster.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <rungs/emulator/model_memory.hpp>
@@ -41,6 +42,7 @@ void change(Thread& self, unsigned count, bool increase, Location where) {
   BlockInCluster& member = block.cluster->members[block.rank];
   if (member.registers.empty()) start_accounts(block, member);
   check_warp_group(self, member, where);
+  trace::instruction(increase ? "setmaxnreg.inc" : "setmaxnreg.dec", where, count);
   BlockInCluster::WarpRegisters& warp = member.registers[self.index() / 32];
   if (increase && warp.chosen && count < warp.count) {
     fail(where, "setmaxnreg_dec() gives registers back",
@@ -55,6 +57,7 @@ void change(Thread& self, unsigned count, bool increase, Location where) {
     block.wake(member.waiting_for_registers);
   } else {
     const unsigned more = (count - warp.count) * 32;
+    if (member.free_registers < more) trace::blocks();
     while (member.free_registers < more) {
       member.waiting_for_registers.set(self.index());
       wait_for(self, WaitKind::kRegisters, count, 0, where);

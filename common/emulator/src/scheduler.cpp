@@ -3,6 +3,7 @@
 #include "executor_impl.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_session.hpp"
 #include "worker.hpp"
 
 #include <rungs/core/deadline.hpp>
@@ -31,6 +32,7 @@ void pause_processor() {
 // Runs the cluster until all its threads have ended, wait for something outside, or its launch is
 // aborted.
 void Worker::drive(Cluster& cluster) {
+  const trace::Scope traced(cluster.recorder.get(), counters);
   Launch& launch = *cluster.launch;
   const bool random = launch.options.async == Async::kRandom;
   const auto aborted = [&] { return launch.aborted.load(std::memory_order_relaxed); };
@@ -74,6 +76,7 @@ void Worker::load_cluster(Launch& launch, std::uint64_t index, std::vector<Slot>
   }
   cluster->slots = std::move(slots);
   cluster->load(launch, index);
+  if (launch.trace != nullptr) cluster->recorder = launch.trace->record(*cluster);
   resident_.push_back(std::move(cluster));
 }
 
@@ -81,7 +84,11 @@ void Worker::unload(std::size_t resident_index) {
   std::unique_ptr<Cluster> cluster = std::move(resident_[resident_index]);
   resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(resident_index));
   Launch& launch = *cluster->launch;
-  while (cluster->has_operations() && !launch.aborted) cluster->land_one(false);
+  {
+    const trace::Scope traced(cluster->recorder.get(), counters);
+    while (cluster->has_operations() && !launch.aborted) cluster->land_one(false);
+  }
+  if (cluster->recorder != nullptr) launch.trace->add(std::move(cluster->recorder));
   if (!launch.aborted) check_exit(*cluster);
   if (!launch.aborted) cluster->ended();
   if (launch.aborted) {

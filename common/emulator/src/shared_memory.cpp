@@ -3,6 +3,7 @@
 #include "block.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <sys/mman.h>
@@ -210,9 +211,13 @@ std::uint32_t map_shared(std::uint32_t address, std::uint32_t rank, Location whe
   return (address & 0xffffffu) | rank << 24;
 }
 
-void fence_proxy_async() { this_thread().home().shared.proxy_fence(); }
+void fence_proxy_async() {
+  trace::instruction("fence.proxy.async", {});
+  this_thread().home().shared.proxy_fence();
+}
 
 void fence_memory() {
+  trace::instruction("fence.acq_rel", {});
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   static char token;  // TSan: conservative, orders all fences among each other
   sanitizer::acquire(&token);

@@ -1,12 +1,16 @@
 // The tensor memory accelerator: tile copies from global to shared memory.
 
+#include <rungs/core/error.hpp>
+
 #include "bulk.hpp"
 #include "report.hpp"
 #include "sanitizer.hpp"
 #include "tile.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -34,6 +38,7 @@ void fill_outside(std::byte* row, std::uint32_t size_bytes, gpu::OutOfBounds fil
 
 struct TileCopy final : Landing {
   void land(Cluster& cluster, const AsyncOperation& operation) override;
+  [[nodiscard]] trace::Description describe(const Block& block) const override;
   void land_in_block(const SharedRange& range, Location where) const;
   // One row of the box as it arrives.
   const std::byte* gather_row(const TileRows& row, Tile::Part part, std::byte* buffer) const;
@@ -94,6 +99,19 @@ void TileCopy::land(Cluster& cluster, const AsyncOperation& operation) {
   }
 }
 
+trace::Description TileCopy::describe(const Block& /*block*/) const {
+  trace::Description result;
+  const auto destinations = static_cast<unsigned>(std::popcount(unsigned{cluster_mask}));
+  result.name = concat("tma load ", tile.rank, "d");
+  result.bytes = std::uint64_t{tile.size_bytes()} * destinations;
+  constexpr const char* kAxes[] = {"x", "y", "z", "u", "v"};
+  for (int d = 0; d < tile.rank; d++) result.facts.emplace_back(kAxes[d], concat(tile.at[d]));
+  result.facts.emplace_back("to shared offset", concat(destination));
+  result.facts.emplace_back("mbarrier", concat(barrier));
+  if (destinations > 1) result.facts.emplace_back("multicast mask", concat(cluster_mask));
+  return result;
+}
+
 }  // namespace
 
 namespace model {
@@ -122,6 +140,7 @@ void tma_load(std::uint32_t destination, const gpu::TensorMap* map, std::uint32_
     claim(block, {cluster.blocks[r].get(), target.offset, copy->tile.size_bytes()}, id, kLoad,
           where);
   }
+  trace::instruction("cp.async.bulk.tensor", where);
   submit_copy(block, id, std::move(copy), where);
 }
 
@@ -137,6 +156,7 @@ void tma_prefetch(const gpu::TensorMap* map, const int* at, int rank, std::uint6
   constexpr const char* kPrefetch = "cp.async.bulk.prefetch.tensor";
   check_policy(policy, kPrefetch, where);
   static_cast<void>(read_tile(map, at, rank, 0, kPrefetch, where));
+  trace::instruction(kPrefetch, where);
 }
 
 }  // namespace model

@@ -2,6 +2,7 @@
 
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "worker.hpp"
 
 #include <bit>
@@ -119,6 +120,7 @@ std::uint64_t warp_collective(Collective kind, std::uint32_t mask, std::uint64_t
          "diverged warp: %s meets %s of other lanes on mask %08x", name_of(kind),
          name_of(meeting->kind), mask);
   }
+  trace::meets(name_of(kind), meeting, true, true, where);
   meeting->values[lane] = value;
   meeting->arguments[lane] = argument;
   meeting->arrived |= 1u << lane;
@@ -127,6 +129,7 @@ std::uint64_t warp_collective(Collective kind, std::uint32_t mask, std::uint64_t
   if (meeting->arrived == mask) {
     complete(*meeting, &block.threads[first], where);
     meeting->arrived = 0;
+    trace::met(meeting);
     this_worker->progress++;
     const std::uint64_t others = mask & ~(1u << lane);
     block.ready.words[first / 64] |= others << (first % 64);

@@ -1,7 +1,10 @@
 #include "wgmma.hpp"
 
+#include <rungs/core/error.hpp>
+
 #include "report.hpp"
 #include "sanitizer.hpp"
+#include "trace_hooks.hpp"
 #include "wgmma_operand.hpp"
 #include "worker.hpp"
 
@@ -135,11 +138,20 @@ class Products final : public Landing {
   void land(Cluster& /*cluster*/, const AsyncOperation& operation) override {
     land_products(*operation.block, warp_group_, number_);
   }
+  [[nodiscard]] trace::Description describe(const Block& block) const override;
 
  private:
   unsigned warp_group_;
   std::uint64_t number_;
 };
+
+trace::Description Products::describe(const Block& block) const {
+  const WarpGroup& group = block.warp_groups[warp_group_];
+  const Multiplication& multiplication = group.queue[number_ - group.first];
+  return {concat("wgmma ", WgmmaName(multiplication.instruction).text),
+          0,
+          {{"accumulates", multiplication.accumulate ? "yes" : "no"}}};
+}
 
 }  // namespace
 
@@ -177,6 +189,7 @@ void wgmma_fence(Location where) {
   const sanitizer::Mute mute;
   WarpGroup::Member& member = warp_group_of(self, where).members[self.index() % kThreads];
   member.fenced = true;
+  trace::instruction("wgmma.fence", where);
   member.fences++;
 }
 
@@ -190,6 +203,7 @@ void wgmma(const WgmmaInstruction& instruction, void* d, std::uint64_t descripto
   if (instruction.n < 8 || instruction.n > 256 || instruction.n % 8 != 0)
     fail(where, "8 to 256, a multiple of 8", "wgmma with N = %d", instruction.n);
 
+  trace::instruction("wgmma n", where, instruction.n);
   WarpGroup::Member& member = group.members[t];
   const std::uint64_t number = member.posted++;
   if (number == group.first + group.queue.size()) {
@@ -272,6 +286,7 @@ void wgmma_commit(Location where) {
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
   const std::uint32_t committed = group.members[t].groups++;
+  trace::commits("wgmma.commit_group", committed, group.members[t].posted, where);
   if (committed == group.group_ends.size()) {
     group.group_ends.push_back(group.members[t].posted);
   } else if (group.group_ends[committed] != group.members[t].posted) {
@@ -287,8 +302,10 @@ void wgmma_wait(int pending, Location where) {
   WarpGroup& group = warp_group_of(self, where);
   const unsigned t = self.index() % kThreads;
   std::uint64_t end = 0;
-  if (group.members[t].groups > static_cast<std::uint64_t>(pending)) {
+  if (group.members[t].groups > static_cast<std::uint64_t>(pending))
     end = group.group_ends[group.members[t].groups - static_cast<std::uint64_t>(pending) - 1];
+  trace::waits_for_multiplications("wgmma.wait_group", pending, end, where);
+  if (end > 0) {
     while (group.done < end) {
       group.waiting.set(self.index());
       wait_for(self, WaitKind::kWgmma, end, 0, where);
