@@ -109,9 +109,9 @@ bool Service::all_flushed() const {
                      [](const auto& link) { return link->out.empty(); });
 }
 
-// A connection that is closed with bytes unread, or before some arrive, is reset, and a reset throws
-// away what the other end's kernel has not acknowledged: the goodbye, or a message before it. So
-// this end only stops writing; the other end does the same when it has read all, and that closes it.
+// A connection that is closed with bytes unread, or before some arrive, is reset, and a reset
+// throws away what the other end's kernel has not acknowledged: the goodbye, or a message before
+// it. So this end only stops writing; the other end does the same when it has read all.
 void Service::shut_links() {
   for (const auto& link : links_) {
     if (!std::exchange(link->shut, true)) ::shutdown(link->fd(), SHUT_WR);

@@ -5,8 +5,8 @@
 // void switch_context(Context* save, Context to)
 //
 // Goes on at the return address that `to` has saved. If it is the one that the suspended flow came
-// from, the processor's stack of return addresses predicts `ret`. Else it never does: in a loop with
-// two barriers every thread leaves at one of them for a thread that waits at the other. Then a
+// from, the processor's stack of return addresses predicts `ret`. Else it never does: in a loop
+// with two barriers every thread leaves at one of them for a thread that waits at the other. Then a
 // jump, which is predicted by what led to it.
 asm(R"(
 .text
