@@ -41,16 +41,6 @@ enum class WaitKind : std::uint8_t {
   kPrerequisites,  // griddepcontrol.wait
   kGathering,      // value: which of the warp's
   kAsyncCopy,      // value: copies that must have landed
-  kBulk,  // value: operations of its bulk groups, detail: 1 if only their sources must be read
-  kRegisters,      // value: registers a thread
-  kPrerequisites,  // griddepcontrol.wait
-  kGathering,  // value: which of the warp's
-  kAsyncCopy,  // value: copies that must have landed
-  kRegisters,      // value: registers a thread
-  kPrerequisites,  // griddepcontrol.wait
-  kBulk,  // value: operations of its bulk groups, detail: 1 if only their sources must be read
-  kGathering,   // value: which of the warp's
-  kAsyncCopy,   // value: copies that must have landed
 };
 
 /// A CUDA thread: one cache line that every switch touches, and one for polls. `stack` is null

@@ -108,11 +108,6 @@ std::string describe(const Thread& thread) {
     case WaitKind::kBulk:
       return print("cp.async.bulk.wait_group%s: its first %llu copies out of shared memory",
                    thread.wait_detail_ != 0 ? ".read" : "", value);
-    case WaitKind::kRegisters:
-      return print("setmaxnreg.inc to %llu registers a thread {%u registers are free in the block}",
-                   value, block.cluster->members[block.rank].free_registers);
-    case WaitKind::kPrerequisites:
-      return "griddepcontrol.wait: the end of the launch before this one";
     case WaitKind::kGathering:
       return describe_gathering(thread);
     case WaitKind::kAsyncCopy:
