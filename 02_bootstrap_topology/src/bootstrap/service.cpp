@@ -130,7 +130,7 @@ void Service::loop() {
     std::erase_if(pending_, [](const auto& entry) { return !entry->fd; });
     std::erase_if(links_, [](const auto& entry) { return entry->closed; });
     if (stop_by_ && all_flushed()) shut_links();
-    if (stop_by_ && (links_.empty() || stop_by_->passed())) break;
+    if (stop_by_ && (all_acknowledged() || stop_by_->passed())) break;
   }
 }
 
@@ -151,6 +151,8 @@ std::vector<pollfd> Service::poll_set() {
 
 int Service::poll_timeout() const {
   int milliseconds = 60'000;
+  // Nothing wakes poll() when the last byte is acknowledged.
+  if (stop_by_ && all_flushed()) milliseconds = 1;
   for (const auto& entry : pending_)
     milliseconds = poll_milliseconds(entry->deadline, milliseconds);
   if (accept_again_) milliseconds = poll_milliseconds(*accept_again_, milliseconds);

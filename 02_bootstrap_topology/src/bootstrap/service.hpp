@@ -125,6 +125,7 @@ class Service {
   void say_goodbye(std::uint64_t operations);
   [[nodiscard]] bool all_flushed() const;
   void shut_links();
+  [[nodiscard]] bool all_acknowledged() const;
 
   const int rank_;
   const int size_;

@@ -52,8 +52,9 @@ void Service::read_link(Link& link) {
 
 void Service::link_ended(Link& link) {
   link.closed = true;
-  // Who leaves waits for this. The caller's thread may hold the connection, so that it stays open.
-  ::shutdown(link.fd(), SHUT_WR);
+  // Who leaves waits until what it said is acknowledged. Closing would do it, but the caller's thread
+  // may hold the connection.
+  acknowledge_now(link.fd());
   if (link.purpose != Purpose::kControl && !link.outgoing) mailbox_.inbound_closed(link.peer);
   if (link.confirmed && !stop_by_ && !mailbox_.left_after(link.peer)) {
     handle_news({ErrorCode::kPeerLost,
@@ -111,11 +112,17 @@ bool Service::all_flushed() const {
 
 // A connection that is closed with bytes unread, or before some arrive, is reset, and a reset
 // throws away what the other end's kernel has not acknowledged: the goodbye, or a message before
-// it. So this end only stops writing; the other end does the same when it has read all.
+// it. So this end stops writing, and stays until all is acknowledged.
 void Service::shut_links() {
   for (const auto& link : links_) {
     if (!std::exchange(link->shut, true)) ::shutdown(link->fd(), SHUT_WR);
   }
+}
+
+bool Service::all_acknowledged() const {
+  return std::all_of(links_.begin(), links_.end(), [](const auto& link) {
+    return link->closed || (link->shut && unacknowledged_bytes(link->fd()) == 0);
+  });
 }
 
 }  // namespace rungs::bootstrap::detail

@@ -2,10 +2,12 @@
 
 #include <rungs/core/error.hpp>
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -156,6 +158,16 @@ Moved write_some(int fd, std::span<const std::byte> first,
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   return moved(::sendmsg(fd, &message, MSG_NOSIGNAL), false);
+}
+
+int unacknowledged_bytes(int fd) noexcept {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+void acknowledge_now(int fd) noexcept {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));  // fails on a Unix socket
 }
 
 }  // namespace rungs::bootstrap::detail

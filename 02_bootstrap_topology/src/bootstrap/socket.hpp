@@ -64,5 +64,10 @@ Moved write_some(int fd, std::span<const std::byte> from) noexcept;
 /// Two pieces in one call: a frame's header and its payload.
 Moved write_some(int fd, std::span<const std::byte> first,
                  std::span<const std::byte> second) noexcept;
+/// Written bytes, the end of the stream included, that the other end's kernel has not acknowledged
+/// (a Unix socket: that were not read).
+int unacknowledged_bytes(int fd) noexcept;
+/// Acknowledges what has arrived without waiting for something to send along.
+void acknowledge_now(int fd) noexcept;
 
 }  // namespace rungs::bootstrap::detail
