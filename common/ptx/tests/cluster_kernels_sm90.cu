@@ -132,15 +132,15 @@ RUNGS_KERNEL(64) cluster_barriers_kernel(std::uint32_t* out) {
   const std::uint32_t t = threadIdx.x, rank = cluster_rank();
   words[t] = rank * 1000 + t;
   if (rank == 0 && t >= 32) return;  // a warp that has ended is not waited for
-  if (t % 2 == 0) {
-    cluster_arrive_unaligned();
-  } else {
-    cluster_arrive_relaxed_unaligned();
-  }
+  // Lanes that come from different paths; two arrive instructions in one warp hang an H200.
+  if (t % 2 != 0) nanosleep(100);
+  cluster_arrive_relaxed_unaligned();
+  cluster_wait_unaligned();
+  if (t % 2 == 0) nanosleep(100);
+  cluster_arrive_unaligned();
   cluster_wait_unaligned();
   syncwarp();
-  // The even threads released what they wrote.
-  const std::uint32_t from = t % 32 / 2 * 2;
+  const std::uint32_t from = t % 32;
   const std::uint32_t seen =
       ld_shared_cluster<std::uint32_t>(map_shared(shared_u32(&words[from]), rank ^ 1));
   cluster_arrive();
