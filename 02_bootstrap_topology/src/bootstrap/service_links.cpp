@@ -52,8 +52,8 @@ void Service::read_link(Link& link) {
 
 void Service::link_ended(Link& link) {
   link.closed = true;
-  // Who leaves waits until what it said is acknowledged. Closing would do it, but the caller's thread
-  // may hold the connection.
+  // Who leaves waits until what it said is acknowledged. Closing would do it, but the caller's
+  // thread may hold the connection.
   acknowledge_now(link.fd());
   if (link.purpose != Purpose::kControl && !link.outgoing) mailbox_.inbound_closed(link.peer);
   if (link.confirmed && !stop_by_ && !mailbox_.left_after(link.peer)) {
