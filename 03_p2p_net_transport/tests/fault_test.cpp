@@ -116,7 +116,7 @@ TEST_P(Fault, NobodyAnswers) {
   EXPECT_EQ(run_two(Ranks::kThreads,
                     [](Rank& self) {
                       LinkOptions given = options();
-                      given.timeout_seconds = blocking() ? 0.05 : 60;
+                      given.timeout_seconds = blocking() ? 0.5 : 60;  // connecting takes it too
                       Link link = self.context.connect(self.peer, given);
                       std::vector<std::byte> bytes = poisoned(3, kManySlots);
                       if (self.rank == 1) {
