@@ -50,6 +50,7 @@ enum class Bug {
   kStoreSize,
   kStoreDestination,
   kStoreTooFar,
+  kTileBeyondOddRow,
   kStoreReadBack,
   // tiles
   kTileRank,
@@ -75,6 +76,7 @@ struct Maps {
   gpu::TensorMap strided;  // the same with every second row
   gpu::TensorMap narrow;   // box of 16 bytes, swizzle 128B
   gpu::TensorMap bytes;    // u8 [64][64], box 4 x 64
+  gpu::TensorMap odd;      // u8 [64][61], box 4 x 64
 };
 
 RUNGS_DEVICE void load_and_wait(Shared& s, const std::uint32_t* in) {
@@ -150,6 +152,7 @@ RUNGS_DEVICE void tile_bugs(Shared& s, const Maps& maps, const gpu::TensorMap& n
   if (B == Bug::kTileAddress) ptx::tma_store(&maps.plain, {0, 0}, s.words + 4);
   if (B == Bug::kTileNegative) ptx::tma_store(&maps.plain, {0, -1}, s.words);
   if (B == Bug::kTileStrided) ptx::tma_store(&maps.strided, {0, 0}, s.words);
+  if (B == Bug::kTileBeyondOddRow) ptx::tma_store(&maps.odd, {0, 0}, s.words);
   if (B == Bug::kTileNarrow) ptx::tma_load(s.words, &maps.narrow, &s.bar, {0, 0});
   if (B == Bug::kTileReduction) ptx::tma_reduce<BulkReduction::kAdd>(&maps.bytes, {0, 0}, s.words);
   if (B == Bug::kPolicyFraction) {
@@ -214,6 +217,8 @@ std::string run_misuse(Memory& memory, const Options& options) {
   spec.element = TensorElement::kU8;
   spec.box = {64, 4};
   maps.bytes = encode_tile_map(spec);
+  spec.sizes = {61, 64};
+  maps.odd = encode_tile_map(spec);
   const gpu::LaunchConfig config{.grid = {1}, .block = {32}, .shared_bytes = sizeof(Shared)};
   return run(executor, config, misuse<B>, maps, static_cast<const std::uint32_t*>(memory.in),
              static_cast<std::uint32_t*>(memory.out));
@@ -295,6 +300,8 @@ TEST(BulkMisuse, OperandsOfStores) {
   expect_report<Bug::kStoreSize>({"cp.async.bulk to global memory", "a size of 8 bytes"});
   expect_report<Bug::kStoreDestination>({"null or not 16-byte aligned"});
   expect_report<Bug::kStoreTooFar>({"reads shared memory out of bounds: offset 5104, 2048 bytes"});
+  expect_report<Bug::kTileBeyondOddRow>(
+      {"TMA store: the box goes on beyond a row of 61 bytes, not a multiple of 16"});
 }
 
 TEST(BulkMisuse, SourcesOfStores) {

@@ -205,8 +205,10 @@ RUNGS_DEVICE void tma_load_multicast_hint(void* shared_destination, const gpu::T
 }
 
 /// Starts copying a tile of the block's shared memory to the map's box at `at`, in the thread's
-/// open bulk group. Elements outside the tensor are not written. Every thread that wrote the tile
-/// executes fence_proxy_async() first, then a barrier; then one thread issues this.
+/// open bulk group. Elements outside the tensor are not written, but for those in the last 16-byte
+/// chunk of a row that is no multiple of it (measured on an H200; the emulator reports such a box).
+/// Every thread that wrote the tile executes fence_proxy_async() first, then a barrier; then one
+/// thread issues this.
 /// PTX: cp.async.bulk.tensor.{1d ... 5d}.global.shared::cta.tile.bulk_group.
 /// @note the emulator models boxes that start at 0 or above and maps without element strides
 template <int Rank>
