@@ -155,6 +155,12 @@ void tma_reduce(const gpu::TensorMap* map, const int* at, int rank, std::uint32_
          "%s: .%s of a tensor of %s does not exist or is not modelled", kReduce, name_of(reduction),
          name_of(tile.element));
   }
+  // Not in the manual: an H200 ends these as an illegal instruction (measured 2026-12-01).
+  if (reduction >= gpu::BulkReduction::kAnd && tile.element == gpu::TensorElement::kI64) {
+    fail(where, "a map of u64",
+         "%s: .%s of a tensor of s64: an illegal instruction on a Hopper GPU", kReduce,
+         name_of(reduction));
+  }
   from.size_bytes = tile.size_bytes();
   const std::uint32_t id = ++from.block->cluster->operation_ids;
   submit_outgoing(

@@ -50,7 +50,6 @@ enum class Bug {
   kStoreSize,
   kStoreDestination,
   kStoreTooFar,
-  kTileBeyondOddRow,
   kStoreReadBack,
   // tiles
   kTileRank,
@@ -59,6 +58,7 @@ enum class Bug {
   kTileAddress,
   kTileNegative,
   kTileStrided,
+  kTileBeyondOddRow,
   kTileNarrow,
   kTileReduction,
   kTileStoreUnfenced,

@@ -178,15 +178,17 @@ class TileConformance : public Conformance {
   }
 
   // All operations that exist on the type, at every rank.
-  void reduce_all(TensorElement element, int first = 0, int last = 8) {
-    for (int operation = first; operation < last; operation++) {
+  void reduce_all(TensorElement element) {
+    constexpr int kAll = 8;
+    for (int operation = 0; operation < kAll; operation++) {
       const auto reduction = static_cast<BulkReduction>(operation);
       const bool half = element == TensorElement::kF16 || element == TensorElement::kBf16;
       const bool real = half || element == TensorElement::kF32 || element == TensorElement::kF64;
       const bool counts = reduction == BulkReduction::kInc || reduction == BulkReduction::kDec;
       if (counts && element != TensorElement::kU32) continue;
       if (real && reduction > (half ? BulkReduction::kMax : BulkReduction::kAdd)) continue;
-      if (element == TensorElement::kI64 && reduction == BulkReduction::kAdd) continue;
+      const bool extremum = reduction == BulkReduction::kMin || reduction == BulkReduction::kMax;
+      if (element == TensorElement::kI64 && !extremum) continue;
       const int rank = 1 + operation % 5;
       Tensor t = make_tensor(rank, element, Swizzle::kNone, 64);
       // Whole elements only, and gaps that hold some.
