@@ -74,7 +74,7 @@ void StreamState::enqueue(std::unique_ptr<Work> work) {
   }
   if (begin) {
     complete({this, kBegin});
-  } else {
+  } else if (early.work != nullptr) {
     start(std::move(early));
   }
 }
@@ -103,7 +103,8 @@ void StreamState::completed(std::size_t step) noexcept {
         slots_[step - kSlotReleased].released = true;
         early = choose_early();
       }
-      return start(std::move(early));
+      if (early.work != nullptr) start(std::move(early));
+      return;
     }
     default: {
       const auto slot = static_cast<unsigned>(step - kSlotEnded);
@@ -123,7 +124,7 @@ void StreamState::advance() {
   while (retire(&early)) {
     if (!start_front()) return;
   }
-  start(std::move(early));
+  if (early.work != nullptr) start(std::move(early));  // else `this` may be gone
 }
 
 // True: it has ended. False: it is running, and `this` may be gone.
@@ -155,7 +156,6 @@ StreamState::Early StreamState::choose_early() {
 
 // `this` lives until the chosen work has ended, and no longer.
 void StreamState::start(Early early) {
-  if (early.work == nullptr) return;
   if (early.work->start_in_slot(*this, early.slot, std::move(early.before)))
     complete({this, slot_ended(early.slot)});
 }
