@@ -52,7 +52,9 @@ std::string warn(std::string_view text) { return colored(text, "33"); }
 std::string faint(std::string_view text) { return colored(text, "2"); }
 std::string strong(std::string_view text) { return colored(text, "1"); }
 
-std::string wrap(std::string_view text, std::size_t indent, std::size_t columns) {
+namespace {
+
+std::string wrap_line(std::string_view text, std::size_t indent, std::size_t columns) {
   std::string result;
   std::size_t used = indent;
   bool line_start = true;
@@ -75,6 +77,22 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t columns)
     result += word;
     used += width;
     line_start = false;
+  }
+  return result;
+}
+
+}  // namespace
+
+// A report has lines of its own; each is wrapped behind its own spaces.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t columns) {
+  std::string result;
+  for (bool first = true; first || !text.empty(); first = false) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t spaces = std::min(line.find_first_not_of(' '), line.size());
+    if (!first) result.append("\n").append(indent, ' ');
+    result.append(spaces, ' ').append(wrap_line(line.substr(spaces), indent + spaces, columns));
   }
   return result;
 }
