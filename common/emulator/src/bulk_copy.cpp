@@ -171,24 +171,24 @@ void bulk_load(std::uint32_t destination, const void* source, std::uint32_t size
   check_global(source, kLoad, where);
   const SharedRange target = shared_range(destination, size_bytes, cluster_mask != 0, kLoad, where);
   check_destination(target, kLoad, where);
-  auto copy = std::make_unique<BulkLoad>();
-  copy->source = static_cast<const std::byte*>(source);
-  copy->destination = target.offset;
-  copy->size_bytes = size_bytes;
-  copy->barrier = barrier_offset(barrier, *target.block, kLoad, where);
-  copy->cluster_mask =
+  BulkLoad copy;  // not on the heap: a report never returns
+  copy.source = static_cast<const std::byte*>(source);
+  copy.destination = target.offset;
+  copy.size_bytes = size_bytes;
+  copy.barrier = barrier_offset(barrier, *target.block, kLoad, where);
+  copy.cluster_mask =
       cluster_mask != 0 ? cluster_mask : static_cast<std::uint16_t>(1u << target.block->rank);
-  if ((copy->cluster_mask >> cluster.blocks.size()) != 0) {
+  if ((copy.cluster_mask >> cluster.blocks.size()) != 0) {
     fail(where, "LaunchConfig::cluster", "%s: multicast mask %04x in a cluster of %zu", kLoad,
-         copy->cluster_mask, cluster.blocks.size());
+         copy.cluster_mask, cluster.blocks.size());
   }
   const std::uint32_t id = ++cluster.operation_ids;
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
-    if ((copy->cluster_mask >> r & 1) == 0) continue;
+    if ((copy.cluster_mask >> r & 1) == 0) continue;
     claim(block, {cluster.blocks[r].get(), target.offset, size_bytes}, id, kLoad, where);
   }
   trace::instruction("cp.async.bulk", where);
-  submit_copy(block, id, std::move(copy), where);
+  submit_copy(block, id, std::make_unique<BulkLoad>(copy), where);
 }
 
 void bulk_store(void* destination, std::uint32_t source, std::uint32_t size_bytes,

@@ -55,6 +55,7 @@ void Cluster::load(Launch& new_launch, std::uint64_t index) {
     member.waiting_for_registers.clear();
   }
   operations.clear();
+  early.clear();
   first_operation = 0;
   operation_ids = 0;
   random =
@@ -102,7 +103,9 @@ void Cluster::submit(AsyncOperation operation) {
     sanitizer::release(operation.issue_token.get());
   }
   if (launch->options.async == Async::kEarly) {
-    land(*this, operation);
+    early.push_back(std::move(operation));  // not on the thread's stack: a report never returns
+    land(*this, early.back());
+    early.pop_back();
     return;
   }
   operations.push_back(std::move(operation));

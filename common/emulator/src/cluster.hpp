@@ -9,6 +9,7 @@
 #include "trace_recorder.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -77,6 +78,7 @@ struct Cluster {
   std::vector<BlockInCluster> members;  // by rank
 
   std::vector<AsyncOperation> operations;
+  std::deque<AsyncOperation> early;  // landing at their issue, one inside the other
   std::size_t first_operation = 0;
   std::uint32_t operation_ids = 0;
 

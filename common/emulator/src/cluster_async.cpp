@@ -96,35 +96,36 @@ void RemoteWrite::land(Cluster& cluster, const AsyncOperation& operation) {
                        operation.where);
 }
 
-void issue(std::unique_ptr<RemoteWrite> write, Location where) {
-  const char* instruction = write->reduces ? "red.async" : "st.async";
+// The write is not on the heap yet: a report never returns.
+void issue(const RemoteWrite& write, Location where) {
+  const char* instruction = write.reduces ? "red.async" : "st.async";
   Block& block = this_thread().home();
   Cluster& cluster = *block.cluster;
-  std::byte* memory = remote_memory(block, write->address, write->size_bytes, instruction, where);
-  if (write->address >> 24 == block.rank) {
+  std::byte* memory = remote_memory(block, write.address, write.size_bytes, instruction, where);
+  if (write.address >> 24 == block.rank) {
     fail(where, "map_shared() to another rank; in its own block a thread stores and arrives",
          "%s to the executing block's own shared memory", instruction);
   }
-  if (write->address >> 24 != write->barrier >> 24) {
+  if (write.address >> 24 != write.barrier >> 24) {
     fail(where, "both addresses mapped to the same rank",
-         "%s to block rank %u with a barrier of block rank %u", instruction, write->address >> 24,
-         write->barrier >> 24);
+         "%s to block rank %u with a barrier of block rank %u", instruction, write.address >> 24,
+         write.barrier >> 24);
   }
-  SharedMemory& shared = cluster.blocks[write->address >> 24]->shared;
-  const std::uint32_t offset = write->address & kOffsetMask;
+  SharedMemory& shared = cluster.blocks[write.address >> 24]->shared;
+  const std::uint32_t offset = write.address & kOffsetMask;
   if (shared.tracked() && shared.landing(offset) != 0) {
     fail(where, "a stage written before its copy was waited for",
          "race: %s to shared-memory offset %u of block rank %u, where copy #%u is still landing",
-         instruction, offset, write->address >> 24, shared.landing(offset));
+         instruction, offset, write.address >> 24, shared.landing(offset));
   }
-  if (!write->reduces) std::memset(memory, 0xff, write->size_bytes);
+  if (!write.reduces) std::memset(memory, 0xff, write.size_bytes);
   trace::instruction(instruction, where);
   AsyncOperation operation;
   operation.kind = AsyncOperation::Kind::kCopy;
   operation.block = &block;
   operation.where = where;
   operation.stream = (std::uint64_t{1} << 32) + ++cluster.operation_ids;  // without order
-  operation.landing = std::move(write);
+  operation.landing = std::make_unique<RemoteWrite>(write);
   cluster.submit(std::move(operation));
 }
 
@@ -135,25 +136,25 @@ namespace model {
 void store_async(std::uint32_t address, const void* value, std::uint32_t size_bytes,
                  std::uint32_t barrier, Location where) {
   const sanitizer::Mute mute;
-  auto write = std::make_unique<RemoteWrite>();
-  write->address = address;
-  write->barrier = barrier;
-  write->size_bytes = size_bytes;
-  std::memcpy(write->value, value, size_bytes);
-  issue(std::move(write), where);
+  RemoteWrite write;
+  write.address = address;
+  write.barrier = barrier;
+  write.size_bytes = size_bytes;
+  std::memcpy(write.value, value, size_bytes);
+  issue(write, where);
 }
 
 void reduce_async(std::uint32_t address, Reduction reduction, std::uint64_t value,
                   std::uint32_t barrier, Location where) {
   const sanitizer::Mute mute;
-  auto write = std::make_unique<RemoteWrite>();
-  write->address = address;
-  write->barrier = barrier;
-  write->size_bytes = reduction == Reduction::kAddU64 ? 8 : 4;
-  write->reduces = true;
-  write->reduction = reduction;
-  std::memcpy(write->value, &value, write->size_bytes);
-  issue(std::move(write), where);
+  RemoteWrite write;
+  write.address = address;
+  write.barrier = barrier;
+  write.size_bytes = reduction == Reduction::kAddU64 ? 8 : 4;
+  write.reduces = true;
+  write.reduction = reduction;
+  std::memcpy(write.value, &value, write.size_bytes);
+  issue(write, where);
 }
 
 }  // namespace model

@@ -100,6 +100,7 @@ void Worker::unload(std::size_t resident_index) {
       }
     }
     cluster->operations.clear();
+    cluster->early.clear();
     cluster->first_operation = 0;
     sanitizer::release(&launch.end_token);
   }

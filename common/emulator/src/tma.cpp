@@ -124,24 +124,24 @@ void tma_load(std::uint32_t destination, const gpu::TensorMap* map, std::uint32_
   Cluster& cluster = *block.cluster;
   check_policy(policy, kLoad, where);
   const SharedRange target = shared_range(destination, 0, cluster_mask != 0, kLoad, where);
-  auto copy = std::make_unique<TileCopy>();
-  copy->tile = read_tile(map, at, rank, target.offset, kLoad, where);
-  copy->destination = target.offset;
-  copy->barrier = barrier_offset(barrier, *target.block, kLoad, where);
-  copy->cluster_mask =
+  TileCopy copy;  // not on the heap: a report never returns
+  copy.tile = read_tile(map, at, rank, target.offset, kLoad, where);
+  copy.destination = target.offset;
+  copy.barrier = barrier_offset(barrier, *target.block, kLoad, where);
+  copy.cluster_mask =
       cluster_mask != 0 ? cluster_mask : static_cast<std::uint16_t>(1u << target.block->rank);
-  if ((copy->cluster_mask >> cluster.blocks.size()) != 0) {
+  if ((copy.cluster_mask >> cluster.blocks.size()) != 0) {
     fail(where, "LaunchConfig::cluster", "TMA: multicast mask %04x in a cluster of %zu",
-         copy->cluster_mask, cluster.blocks.size());
+         copy.cluster_mask, cluster.blocks.size());
   }
   const std::uint32_t id = ++cluster.operation_ids;
   for (unsigned r = 0; r < cluster.blocks.size(); r++) {
-    if ((copy->cluster_mask >> r & 1) == 0) continue;
-    claim(block, {cluster.blocks[r].get(), target.offset, copy->tile.size_bytes()}, id, kLoad,
+    if ((copy.cluster_mask >> r & 1) == 0) continue;
+    claim(block, {cluster.blocks[r].get(), target.offset, copy.tile.size_bytes()}, id, kLoad,
           where);
   }
   trace::instruction("cp.async.bulk.tensor", where);
-  submit_copy(block, id, std::move(copy), where);
+  submit_copy(block, id, std::make_unique<TileCopy>(copy), where);
 }
 
 void tma_load_2d(std::uint32_t destination, const gpu::TensorMap* map, std::uint32_t barrier, int x,
