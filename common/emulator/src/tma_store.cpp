@@ -112,8 +112,8 @@ Tile outgoing_tile(const gpu::TensorMap* map, const int* at, int rank, const Sha
            d);
     }
   }
-  // Not in the manual: an H200 writes the 16-byte chunk in which a row ends whole, beyond the tensor
-  // (measured 2026-12-01; loads stop at the element).
+  // Not in the manual: an H200 writes the 16-byte chunk in which a row ends whole, beyond the
+  // tensor (measured 2026-12-01; loads stop at the element).
   const std::uint64_t row_bytes = tile.sizes[0] * tile.element_bytes;
   const std::uint64_t box_end = static_cast<std::uint64_t>(at[0]) + tile.counts[0];
   if (row_bytes % 16 != 0 && box_end > tile.sizes[0] &&

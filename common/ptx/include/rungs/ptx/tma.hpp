@@ -246,7 +246,8 @@ RUNGS_DEVICE void tma_store_hint(const gpu::TensorMap* map, const int (&at)[Rank
 
 /// Reduces a tile of the block's shared memory into the map's box at `at`: element = element op
 /// tile's. The element type is the map's; operations and types as bulk_reduce(), but for
-/// the bitwise ones of s64 (an H200 has them for u64 only). Otherwise as tma_store(). PTX: cp.reduce.async.bulk.tensor.{1d ... 5d}.global.shared::cta.{add ... xor}.
+/// the bitwise ones of s64 (an H200 has them for u64 only). Otherwise as tma_store(). PTX:
+/// cp.reduce.async.bulk.tensor.{1d ... 5d}.global.shared::cta.{add ... xor}.
 template <BulkReduction Reduction, int Rank>
 RUNGS_DEVICE void tma_reduce(const gpu::TensorMap* map, const int (&at)[Rank],
                              const void* shared_source RUNGS_AND_WHERE) {
